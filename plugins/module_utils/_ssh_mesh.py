@@ -31,12 +31,13 @@ def authorized_keys(current: str, nodes: list[dict[str, Any]], members: list[str
     """Return the text of the mesh user's ``authorized_keys``.
 
     :param current: the file as it is
-    :param nodes: the nodes of this play: ``name`` and ``public_key``
+    :param nodes: the nodes of this play: ``name`` and ``public_key`` (null: not made yet, the node gets no line)
     :param members: the inventory names of all nodes of the cluster, whether in this play or not
     """
     fresh = {
         node["name"]: ["restrict,pty {} {}{}".format(" ".join(node["public_key"].split()[:2]), MARK, node["name"])]
         for node in nodes
+        if node["public_key"]
     }
     return _merge(current, fresh, members)
 

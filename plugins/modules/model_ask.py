@@ -1,0 +1,150 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The nodesmith authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Module that asks an OpenAI-compatible service one question and judges the answer."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: model_ask
+author: The nodesmith authors
+version_added: 0.1.0
+short_description: Ask a served language model one question and check the answer
+description:
+  - Sends one chat message to an OpenAI-compatible service, greedily, so that the answer is the same each time.
+  - Fails when the service does not answer, refuses, or answers something else than expected. Changes nothing.
+attributes:
+  check_mode:
+    description: Can run in check mode and return the same as without it.
+    support: full
+  diff_mode:
+    description: Has nothing to show.
+    support: none
+options:
+  url:
+    description: Base URL of the API, with its C(/v1).
+    type: str
+    required: true
+  api_key:
+    description: The bearer token. Left out where the service wants none.
+    type: str
+  model:
+    description: Name of the model.
+    type: str
+    required: true
+  question:
+    description: The message.
+    type: str
+    required: true
+  expect:
+    description: What the answer has to contain. When empty, any answer with a word in it will do.
+    type: str
+    default: ""
+  max_tokens:
+    description: Longest answer.
+    type: int
+    default: 48
+  timeout:
+    description: Seconds to wait for the answer.
+    type: int
+    default: 120
+  ca_path:
+    description: Certificates to trust beside the system's.
+    type: path
+"""
+
+EXAMPLES = r"""
+- name: Ask a question
+  nodesmith.cluster.model_ask:
+    url: http://127.0.0.1:8000/v1
+    api_key: "{{ vault_key }}"
+    model: smollm2-135m-instruct
+    question: What is the capital of France?
+    expect: Paris
+  register: answer
+"""
+
+RETURN = r"""
+completion:
+  description: The answer.
+  returned: success
+  type: str
+tokens:
+  description: Number of tokens in the answer.
+  returned: success
+  type: int
+seconds:
+  description: From the request to the whole answer, the prompt's share included.
+  returned: success
+  type: float
+tokens_per_second:
+  description: C(tokens) over C(seconds).
+  returned: success
+  type: float
+"""
+
+import json
+import time
+import urllib.error
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.urls import open_url
+
+
+def main() -> None:
+    """Ask, measure and judge."""
+    module = AnsibleModule(
+        argument_spec={
+            "url": {"type": "str", "required": True},
+            "api_key": {"type": "str", "no_log": True},
+            "model": {"type": "str", "required": True},
+            "question": {"type": "str", "required": True},
+            "expect": {"type": "str", "default": ""},
+            "max_tokens": {"type": "int", "default": 48, "no_log": False},
+            "timeout": {"type": "int", "default": 120},
+            "ca_path": {"type": "path"},
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    headers = {"Content-Type": "application/json"}
+    if params["api_key"]:
+        headers["Authorization"] = "Bearer " + params["api_key"]
+    body = {
+        "model": params["model"],
+        "messages": [{"role": "user", "content": params["question"]}],
+        "max_tokens": params["max_tokens"],
+        "temperature": 0,
+    }
+    url = params["url"].rstrip("/") + "/chat/completions"
+    start = time.monotonic()
+    try:
+        with open_url(
+            url, method="POST", data=json.dumps(body), headers=headers, timeout=params["timeout"],
+            ca_path=params["ca_path"], use_proxy=False,
+        ) as response:
+            reply = json.load(response)
+        seconds = time.monotonic() - start
+        completion, tokens = reply["choices"][0]["message"]["content"].strip(), reply["usage"]["completion_tokens"]
+    except urllib.error.HTTPError as error:
+        module.fail_json(msg=f"{url} answered {error.code}: {error.read(2000).decode('utf-8', 'replace')}")
+    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+        module.fail_json(msg=f"{url} did not give a chat completion: {error!r}")
+    if not completion or params["expect"] not in completion:
+        module.fail_json(
+            msg=f"to the question {params['question']!r} the model {params['model']} answered {completion!r}, where "
+            f"{params['expect'] or 'something'!r} was expected. Is this the checkpoint that the expected answer is meant for?"
+        )
+    module.exit_json(
+        changed=False,
+        completion=completion,
+        tokens=tokens,
+        seconds=round(seconds, 3),
+        tokens_per_second=round(tokens / seconds, 1),
+    )
+
+
+if __name__ == "__main__":
+    main()

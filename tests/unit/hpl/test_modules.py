@@ -1,0 +1,160 @@
+"""The modules as Ansible runs them, with a real process in place of mpirun."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.nodesmith.cluster.plugins.module_utils import _hpl_process
+from ansible_collections.nodesmith.cluster.plugins.modules import hpl_facts, hpl_run
+
+KEYS = {"rc", "seconds", "timed_out", "hpl", "dgemm", "stdout", "stderr", "cmd", "changed"}
+
+
+@pytest.fixture
+def call(capfd):
+    def run(module, check=False, **arguments):
+        with patch_module_args({**arguments, "_ansible_check_mode": check}), pytest.raises(SystemExit):
+            module.main()
+        return json.loads(capfd.readouterr().out)
+
+    return run
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended, waited for it or not; it may take the kernel a moment."""
+    for _ in range(100):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_facts(call, container_v1):
+    for check in (False, True):
+        result = call(hpl_facts, check=check, root=str(container_v1))
+        assert result["changed"] is False
+        assert result["hpl_facts"]["memory"]["limit_bytes"] == 2**31
+        assert result["ansible_facts"] == {"hpl_facts": result["hpl_facts"]}
+        assert result["hpl_facts"]["mpi"] is None
+
+
+def test_facts_find_mpi(call, tmp_path):
+    launcher = tmp_path / "mpirun"
+    launcher.write_text("#!/bin/sh\necho 'mpirun (Open MPI) 4.1.4'\n")
+    launcher.chmod(0o755)
+    facts = call(hpl_facts, mpirun=str(launcher))["hpl_facts"]
+    assert facts["mpi"] == {"family": "openmpi", "version": "4.1.4", "path": str(launcher)}
+    assert call(hpl_facts, mpirun="no-such-launcher")["hpl_facts"]["mpi"] is None
+
+
+@pytest.fixture
+def good(hpl_text):
+    row, end = hpl_text
+    return row(1024, 128, 1, 2, 0.5, "1.4e+00", "0.0026", "PASSED") + end(1)
+
+
+def test_run_from_stdout(call, good):
+    result = call(hpl_run, argv=["printf", "%s", good])
+    assert set(result) - {"invocation", "stdout_lines", "stderr_lines"} == KEYS
+    assert (result["rc"], result["changed"], result["timed_out"]) == (0, True, False)
+    assert result["hpl"]["rows"][0]["gflops"] == 1.4
+
+
+def test_check_mode_runs_nothing(call, tmp_path):
+    result = call(hpl_run, check=True, argv=["touch", str(tmp_path / "ran")])
+    assert not (tmp_path / "ran").exists()
+    assert set(result) - {"invocation", "stdout_lines", "stderr_lines"} == KEYS
+    assert result["changed"] is True
+    assert result["rc"] is result["hpl"] is result["seconds"] is None
+
+
+def test_run_from_a_file_never_takes_an_old_result(call, tmp_path, good):
+    (tmp_path / "hpccoutf.txt").write_text(good)
+    result = call(hpl_run, argv=["true"], chdir=str(tmp_path), output="hpccoutf.txt")
+    assert result["failed"]
+    assert "no result" in result["msg"]
+    result = call(
+        hpl_run,
+        argv=["sh", "-c", 'printf %s "$T" >> out'],
+        chdir=str(tmp_path),
+        output="out",
+        env={"T": good},
+    )
+    assert result["hpl"]["passed"]
+
+
+def test_a_failed_residual_fails_the_task(call, hpl_text):
+    row, end = hpl_text
+    text = row(1024, 128, 1, 2, 0.5, "1.4e+00", "nan", "FAILED") + end(0, 1)
+    result = call(hpl_run, argv=["printf", "%s", text])
+    assert result["failed"]
+    assert result["rc"] == 0
+    assert "residual is nan" in result["msg"]
+
+
+def test_the_launchers_last_words_are_in_the_message(call):
+    words = "-----\\nThere are not enough slots available\\n-----\\n"
+    result = call(hpl_run, argv=["sh", "-c", f"printf '%b' '{words}' >&2; exit 3"])
+    assert result["rc"] == 3
+    assert "sh ended with status 3: There are not enough slots available" in result["msg"]
+
+
+def test_dgemm_and_marker(call):
+    line = "DGEMM ranks=2 n=600 gflops_sum=7.5 gflops_min=3.5 gflops_max=4.0"
+    assert call(hpl_run, argv=["echo", line], parse="dgemm")["dgemm"]["gflops_sum"] == 7.5
+    assert "no DGEMM line" in call(hpl_run, argv=["echo", "x"], parse="dgemm")["msg"]
+    assert call(hpl_run, argv=["echo", "all done"], parse="none", marker="d.ne$")["rc"] == 0
+    assert "does not match" in call(hpl_run, argv=["echo", "all done"], parse="none", marker="^done")["msg"]
+
+
+def test_refused_arguments(call):
+    assert "argv is empty" in call(hpl_run, argv=[])["msg"]
+    assert "timeout must be at least 1" in call(hpl_run, argv=["true"], timeout=0)["msg"]
+    missing = call(hpl_run, argv=["/no/such/program"])
+    assert "cannot run /no/such/program" in missing["msg"]
+    assert missing["changed"] is False
+
+
+def test_time_out_ends_every_process(call, tmp_path):
+    """The child ignores SIGTERM and outlives its parent, as a rank does whose launcher was killed."""
+    child = "import os, signal, time; signal.signal(15, signal.SIG_IGN); print(os.getpid(), flush=True)"
+    child += "; time.sleep(60)"
+    script = f'"{sys.executable}" -c "{child}" > {tmp_path}/pid & wait'
+    result = call(hpl_run, argv=["sh", "-c", script], timeout=2)
+    assert result["timed_out"]
+    assert "the time ran out after 2 s" in result["msg"]
+    assert gone(int((tmp_path / "pid").read_text()))
+
+
+def test_orphans_of_a_finished_command_end(tmp_path):
+    outcome = _hpl_process.run(["sh", "-c", "sleep 60 & echo $!"], timeout=30)
+    assert (outcome.rc, outcome.timed_out) == (0, False)
+    assert gone(int(outcome.stdout))
+
+
+def test_an_interrupted_module_leaves_nothing_behind(tmp_path):
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import conftest\n"
+        "from ansible_collections.nodesmith.cluster.plugins.module_utils._hpl_process import run\n"
+        f"run(['sh', '-c', 'echo $$ > {tmp_path}/pid; exec sleep 60'])\n"
+    )
+    root = Path(__file__).parents[3]
+    runner = subprocess.Popen([sys.executable, "-c", code, str(root)])
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        assert runner.poll() is None
+        time.sleep(0.05)
+    os.kill(runner.pid, signal.SIGTERM)
+    assert runner.wait(30) == 128 + signal.SIGTERM
+    assert gone(int((tmp_path / "pid").read_text()))

@@ -1,0 +1,8 @@
+"""Puts scripts/ on the path, as running scripts/front_door.py does."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "scripts"))
