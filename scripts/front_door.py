@@ -35,8 +35,18 @@ def require_python(version: "tuple[int, ...]") -> None:
     )
 
 
+def leave_own_environment():
+    # type: () -> None
+    """Restart under the Python that made ``.venv`` when running from it: it may have to be built anew."""
+    own = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ".venv")
+    base = getattr(sys, "_base_executable", sys.executable)
+    if os.path.realpath(sys.prefix) == os.path.realpath(own) and base != sys.executable:
+        os.execv(base, [base, os.path.abspath(__file__), *sys.argv[1:]])  # noqa: S606
+
+
 if __name__ == "__main__":
     require_python(tuple(sys.version_info[:3]))
+    leave_own_environment()
     from nodesmith_front.cli import main
 
     sys.exit(main())

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from ansible_collections.nodesmith.cluster.plugins.module_utils import _inventory
 

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.nodesmith.cluster.plugins.module_utils import _lab
@@ -20,8 +21,8 @@ def lab_nodes(
     host_cpus = sorted(os.sched_getaffinity(0))
     try:
         return _lab.lay_out(int(count), lab, subnet, host_cpus, host_memory, prefix, int(cpus), int(memory))
-    except _lab.LabError as error:
-        raise AnsibleFilterError(str(error)) from error
+    except (ValueError, TypeError) as error:
+        raise AnsibleFilterError(f"cannot lay out the lab: {error}") from error
 
 
 class FilterModule:

@@ -5,9 +5,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
 
+from ansible.errors import AnsibleFilterError
 from ansible_collections.nodesmith.cluster.plugins.module_utils import _ssh_mesh
+
+
+def _as_filter(function: Callable[..., str]) -> Callable[..., str]:
+    @wraps(function)
+    def filtered(*args: Any, **kwargs: Any) -> str:
+        try:
+            return function(*args, **kwargs)
+        except _ssh_mesh.MeshError as error:
+            raise AnsibleFilterError(str(error)) from error
+
+    return filtered
 
 
 class FilterModule:
@@ -16,6 +30,6 @@ class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Name the filters."""
         return {
-            "ssh_mesh_authorized_keys": _ssh_mesh.authorized_keys,
-            "ssh_mesh_known_hosts": _ssh_mesh.known_hosts,
+            "ssh_mesh_authorized_keys": _as_filter(_ssh_mesh.authorized_keys),
+            "ssh_mesh_known_hosts": _as_filter(_ssh_mesh.known_hosts),
         }

@@ -6,40 +6,51 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping, Sequence
 from typing import Any, Callable
+
+_BY_ADDRESS = {"ssh", "smart", "paramiko", "paramiko_ssh"}
 
 
 def _resolves(name: str) -> bool:
     try:
         socket.getaddrinfo(name, None)
-    except OSError:
+    except (OSError, UnicodeError):
         return False
     return True
 
 
 def problems(
-    hostvars: dict[str, dict[str, Any]],
-    groups: dict[str, list[str]],
-    required: list[str],
+    hostvars: Mapping[str, Mapping[str, Any]],
+    groups: Mapping[str, Sequence[str]],
+    required: Sequence[str],
     resolves: Callable[[str], bool] = _resolves,
 ) -> list[str]:
     """List what keeps a play from running, in words that say what to do; nothing when all is well.
+
+    Hosts that are reached otherwise than by SSH need no address.
 
     :param hostvars: the variables of each host of the play
     :param groups: the inventory's groups
     :param required: the groups that must have a host
     :param resolves: tells whether a name has an address
     """
-    found = []
-    for group in required:
-        if not groups.get(group):
-            found.append(f"the group {group!r} has no host: list one under it in your inventory (inventory/example shows how)")
+    found = [
+        f"the group {group!r} has no host: list one under it in your inventory (inventory/example shows how)"
+        for group in required
+        if not groups.get(group)
+    ]
     for name, variables in sorted(hostvars.items()):
-        if variables.get("ansible_connection") in ("local", "community.docker.docker", "docker"):
+        connection = str(variables.get("ansible_connection") or "ssh")
+        if connection.rpartition(".")[2] not in _BY_ADDRESS:
             continue
         address = variables.get("ansible_host")
         if address is None and not resolves(name):
-            found.append(f"the host {name!r} has no address and its name does not resolve: give it an ansible_host")
+            found.append(
+                f"the host {name!r} has no address and its name does not resolve: give it an ansible_host"
+            )
         elif address is not None and not str(address).strip():
-            found.append(f"the host {name!r} has an empty ansible_host: give it an address or a name that resolves")
+            found.append(
+                f"the host {name!r} has an empty ansible_host: give it an address or a name that resolves"
+            )
     return found

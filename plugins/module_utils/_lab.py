@@ -6,18 +6,22 @@
 from __future__ import annotations
 
 import ipaddress
+import re
+from collections import Counter
 from typing import Any
 
 FIRST_HOST = 11
 """Node 1 has the network's address plus this: the first ten are left to gateways and to people."""
 
+MIN_MEMORY = 512 * 1024**2
+"""Bytes a node needs to run systemd, sshd and a package manager."""
+
+NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+"""What names a lab or begins a node's name: a host name's letters, which Docker takes too."""
+
 
 class LabError(ValueError):
     """The lab cannot be laid out as asked; the message says which value is wrong and what would do."""
-
-
-MIN_MEMORY = 512 * 1024**2
-"""Bytes a node needs to run systemd, sshd and a package manager."""
 
 
 def lay_out(
@@ -30,40 +34,60 @@ def lay_out(
     cpus: int = 1,
     memory: int = 2 * 1024**3,
 ) -> list[dict[str, Any]]:
-    """Lay out ``count`` nodes of ``memory`` bytes in ``subnet`` over the CPUs and ``host_memory`` bytes of this machine.
+    """Lay out ``count`` nodes of ``memory`` bytes in ``subnet`` over this machine's CPUs and memory in bytes.
 
     Nodes get CPUs of their own, in order, as long as there are enough; after that they start over and share.
 
-    :returns: one dict per node: ``name``, ``container``, ``address``, ``cpus`` (a cpuset such as ``0,1``) and ``shared``
-        (whether another node has one of its CPUs too)
-    :raises LabError: a count, CPU number, memory size or subnet that cannot be laid out
+    :param host_cpus: the numbers of the CPUs that nodes may have, each once
+    :returns: one dict per node: ``name``, ``container``, ``address``, ``cpus`` (a cpuset such as ``0,1``) and
+        ``shared`` (whether another node has one of its CPUs too)
+    :raises LabError: a name, count, CPU number, memory size or subnet that cannot be laid out
     """
+    for variable, value in (("lab_name", lab), ("lab_node_prefix", prefix)):
+        if not NAME.fullmatch(value):
+            raise LabError(
+                f"{variable} {value!r} cannot be part of a host name: use lower-case letters, digits and "
+                "hyphens"
+            )
     if count < 1:
         raise LabError(f"a lab needs one node at least, not {count}: set lab_node_count")
     if not 1 <= cpus <= len(host_cpus):
-        raise LabError(f"a node cannot have {cpus} CPUs on a machine with {len(host_cpus)}: set lab_node_cpus")
+        raise LabError(
+            f"a node cannot have {cpus} CPUs on a machine that has {len(host_cpus)}: "
+            f"set lab_node_cpus to a number from 1 to {len(host_cpus)}"
+        )
     if memory < MIN_MEMORY or count * memory > host_memory:
         raise LabError(
-            f"{count} nodes of {memory / 2**20:.0f} MiB do not fit: a node needs {MIN_MEMORY / 2**20:.0f} MiB, "
-            f"and this machine has {host_memory / 2**20:.0f} MiB: set lab_node_count or lab_node_memory"
+            f"{count} nodes of {memory / 2**20:.0f} MiB do not fit: a node needs {MIN_MEMORY / 2**20:.0f} "
+            f"MiB, and this machine has {host_memory / 2**20:.0f} MiB: set lab_node_count or lab_node_memory"
         )
-    try:
-        network = ipaddress.ip_network(subnet)
-    except ValueError as error:
-        raise LabError(f"lab_subnet {subnet!r} is not a network: {error}. A good one: 172.30.77.0/24") from error
-    if network.num_addresses < FIRST_HOST + count + 1:
-        raise LabError(
-            f"lab_subnet {subnet} has {network.num_addresses} addresses, "
-            f"{count} nodes need {FIRST_HOST + count + 1}: take a wider one"
-        )
-    shared = count * cpus > len(host_cpus)
+    network = _network(subnet, count)
+    sets = [[host_cpus[(i * cpus + j) % len(host_cpus)] for j in range(cpus)] for i in range(count)]
+    users = Counter(cpu for own in sets for cpu in own)
     return [
         {
             "name": f"{prefix}{i + 1}",
             "container": f"nodesmith-{lab}-{prefix}{i + 1}",
             "address": str(network[FIRST_HOST + i]),
-            "cpus": ",".join(str(host_cpus[(i * cpus + j) % len(host_cpus)]) for j in range(cpus)),
-            "shared": shared,
+            "cpus": ",".join(map(str, own)),
+            "shared": any(users[cpu] > 1 for cpu in own),
         }
-        for i in range(count)
+        for i, own in enumerate(sets)
     ]
+
+
+def _network(subnet: str, count: int) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    try:
+        network = ipaddress.ip_network(subnet)
+    except ValueError as error:
+        raise LabError(
+            f"lab_subnet {subnet!r} is not a network: {error}. A good one: 172.30.77.0/24"
+        ) from error
+    # one more than the last node's: the highest address is the broadcast
+    needed = FIRST_HOST + count + 1
+    if network.num_addresses < needed:
+        raise LabError(
+            f"lab_subnet {subnet} has {network.num_addresses} addresses, {count} nodes need {needed}: "
+            "take a wider one, such as 172.30.77.0/24"
+        )
+    return network

@@ -6,42 +6,77 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
-OLDEST_GLIBC_MINOR = 5
-"""manylinux1's glibc is 2.5: no wheel asks for an older one."""
+_LEGACY = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
+"""The names that some glibc minor versions had before PEP 600."""
+
+_REMEDIES = (
+    ("No module named pip", "Install pip for that Python: {python} -m ensurepip."),
+    (
+        "DO NOT MATCH THE HASHES",
+        "The file is not the one that was pinned. Delete it where it lies in a folder of yours; "
+        "put its hash into the requirements only if you know that it is right.",
+    ),
+    ("--require-hashes mode", "Pin each package as NAME==VERSION --hash=sha256:HASH."),
+    ("No space left on device", "Make room on this machine's disk."),
+    (
+        "Cannot import",
+        "Install the project's build backend for that Python: {python} -m pip install flit_core.",
+    ),
+    (
+        "No matching distribution",
+        "Is there a wheel of that version for the node's Python and architecture, and does this machine "
+        "reach a package index (PIP_INDEX_URL, PIP_FIND_LINKS)?",
+    ),
+)
 
 
 class WheelError(RuntimeError):
-    """pip could not bring what was asked for; the message has pip's own last error and the remedy."""
+    """What was asked for could not be brought; the message has pip's own last error and the remedy."""
 
 
 def manylinux_platforms(machine: str, glibc: str) -> list[str]:
-    """Return the platform tags of wheels that run on ``machine`` with that glibc, newest first (PEP 600).
+    """Return the platform tags of wheels that run on ``machine`` with that glibc, best first (PEP 600).
 
     >>> manylinux_platforms("x86_64", "2.36")[0]
     'manylinux_2_36_x86_64'
 
-    :raises WheelError: a glibc that is not 2.x
+    :raises WheelError: a glibc that is not 2.x, or older than any wheel asks for
     """
-    major, _dot, minor = glibc.partition(".")
-    if major != "2" or not minor.isdigit() or int(minor) < OLDEST_GLIBC_MINOR:
-        raise WheelError(f"the node's C library is {glibc or 'unknown'}: wheels need glibc 2.{OLDEST_GLIBC_MINOR} or newer")
-    platforms = [f"manylinux_2_{number}_{machine}" for number in range(int(minor), OLDEST_GLIBC_MINOR - 1, -1)]
-    if int(minor) >= 17:
-        platforms.append(f"manylinux2014_{machine}")
+    # manylinux1 was for Intel only; all other architectures begin with manylinux2014
+    oldest = 5 if machine in ("x86_64", "i686") else 17
+    # vendors add to the version: 2.20-2014.11
+    version = re.match(r"2\.(\d+)", glibc)
+    if version is None or int(version.group(1)) < oldest:
+        raise WheelError(
+            f"the node's C library is {glibc or 'unknown'}: wheels for {machine} need glibc 2.{oldest} or "
+            "newer"
+        )
+    platforms = []
+    for minor in range(int(version.group(1)), oldest - 1, -1):
+        platforms.append(f"manylinux_2_{minor}_{machine}")
+        if minor in _LEGACY:
+            platforms.append(f"{_LEGACY[minor]}_{machine}")
     return [*platforms, f"linux_{machine}"]
 
 
-def tree_digest(root: Path, pattern: str = "**/*") -> str:
-    """Return the SHA-256 over names and contents of the files below ``root``, compiled Python left out."""
+def tree_digest(root: Path) -> str:
+    """Return the SHA-256 over names and contents of the files below ``root``.
+
+    Compiled Python and what lies under a hidden name are left out.
+    """
     digest = hashlib.sha256()
-    for path in sorted(root.glob(pattern)):
-        if path.is_file() and "__pycache__" not in path.parts and not any(p.startswith(".") for p in path.relative_to(root).parts):
-            digest.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode())
-            digest.update(path.read_bytes())
+    for path in sorted(root.glob("**/*")):
+        name = path.relative_to(root)
+        if not path.is_file() or any(part == "__pycache__" or part.startswith(".") for part in name.parts):
+            continue
+        content = path.read_bytes()
+        digest.update(os.fsencode(name) + b"\0%d\0" % len(content) + content)
     return digest.hexdigest()
 
 
@@ -53,8 +88,11 @@ def pip(*arguments: str) -> None:
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
-        errors = [line for line in result.stderr.splitlines() if "ERROR" in line] or result.stderr.splitlines()[-3:]
-        raise WheelError(
-            f"pip {arguments[0]} failed: {' '.join(errors)[-1500:]} Does this machine reach a package index or mirror "
-            "(PIP_INDEX_URL, PIP_FIND_LINKS), and is there room on its disk?"
-        )
+        lines = [line.strip() for line in result.stderr.splitlines() if line.strip()]
+        # what follows the first error belongs to it, such as the hashes that differ
+        first = next((number for number, line in enumerate(lines) if "ERROR" in line), -3)
+        remedy = next(
+            (text for sign, text in _REMEDIES if sign in result.stderr),
+            "Does this machine reach a package index (PIP_INDEX_URL, PIP_FIND_LINKS)?",
+        ).format(python=sys.executable)
+        raise WheelError(f"pip {arguments[0]} failed: {' '.join(lines[first:])[-1500:]} {remedy}")

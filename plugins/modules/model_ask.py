@@ -9,11 +9,12 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: model_ask
-author: The nodesmith authors
+author: The nodesmith authors (@nodesmith)
 version_added: 0.1.0
 short_description: Ask a served language model one question and check the answer
 description:
-  - Sends one chat message to an OpenAI-compatible service, greedily, so that the answer is the same each time.
+  - Sends one chat message to an OpenAI-compatible service, greedily, so that the answer is the same each
+    time.
   - Fails when the service does not answer, refuses, or answers something else than expected. Changes nothing.
 attributes:
   check_mode:
@@ -47,7 +48,7 @@ options:
     type: int
     default: 48
   timeout:
-    description: Seconds to wait for the answer.
+    description: Seconds to wait for the service to take the request, and for each part of its answer.
     type: int
     default: 120
   ca_path:
@@ -85,12 +86,37 @@ tokens_per_second:
   type: float
 """
 
+import http.client
 import json
 import time
 import urllib.error
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.urls import ConnectionError as UrlConnectionError
 from ansible.module_utils.urls import open_url
+
+REMEDIES = {
+    401: "Is api_key one of the keys that the service knows?",
+    403: "Is api_key one of the keys that the service knows?",
+    404: "Does url end in the API's version, as in /v1, and does the service have that model?",
+    429: "It is busy: ask again later.",
+    503: "It is not ready: wait for its health check.",
+}
+
+
+def parse(reply: Any) -> tuple[str, int]:
+    """Return the text and the number of tokens of a chat completion.
+
+    :raises ValueError: it is none; the message says what is missing
+    """
+    try:
+        text, tokens = reply["choices"][0]["message"]["content"], reply["usage"]["completion_tokens"]
+    except (KeyError, IndexError, TypeError) as error:
+        raise ValueError(f"no choices with a message, or no usage in {json.dumps(reply)[:500]}") from error
+    if not isinstance(text, str) or not isinstance(tokens, int):
+        raise ValueError(f"the answer {text!r} of {tokens!r} tokens is no text of a number of tokens")
+    return text.strip(), tokens
 
 
 def main() -> None:
@@ -109,6 +135,9 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
+    for option in ("max_tokens", "timeout"):
+        if params[option] < 1:
+            module.fail_json(msg=f"{option} is {params[option]}: it must be at least 1")
     headers = {"Content-Type": "application/json"}
     if params["api_key"]:
         headers["Authorization"] = "Bearer " + params["api_key"]
@@ -122,20 +151,33 @@ def main() -> None:
     start = time.monotonic()
     try:
         with open_url(
-            url, method="POST", data=json.dumps(body), headers=headers, timeout=params["timeout"],
-            ca_path=params["ca_path"], use_proxy=False,
+            url,
+            method="POST",
+            data=json.dumps(body),
+            headers=headers,
+            timeout=params["timeout"],
+            ca_path=params["ca_path"],
+            use_proxy=False,
         ) as response:
             reply = json.load(response)
         seconds = time.monotonic() - start
-        completion, tokens = reply["choices"][0]["message"]["content"].strip(), reply["usage"]["completion_tokens"]
+        completion, tokens = parse(reply)
     except urllib.error.HTTPError as error:
-        module.fail_json(msg=f"{url} answered {error.code}: {error.read(2000).decode('utf-8', 'replace')}")
-    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        module.fail_json(msg=f"{url} did not give a chat completion: {error!r}")
+        text = error.read(2000).decode("utf-8", "replace").strip()
+        module.fail_json(msg=f"{url} answered {error.code}: {text} {REMEDIES.get(error.code, '')}".rstrip())
+    except ValueError as error:
+        module.fail_json(
+            msg=f"{url} did not give a chat completion: {error}. Is url that of an OpenAI-compatible API?"
+        )
+    except (OSError, http.client.HTTPException, UrlConnectionError) as error:
+        module.fail_json(
+            msg=f"{url} did not answer, after {time.monotonic() - start:.1f} s of {params['timeout']} s: "
+            f"{error!r}. Does the service run, and is it reached from here?"
+        )
     if not completion or params["expect"] not in completion:
         module.fail_json(
-            msg=f"to the question {params['question']!r} the model {params['model']} answered {completion!r}, where "
-            f"{params['expect'] or 'something'!r} was expected. Is this the checkpoint that the expected answer is meant for?"
+            msg=f"to the question {params['question']!r} the model {params['model']} answered {completion!r}; "
+            f"expected was {params['expect'] or 'something'!r}. Is this the checkpoint that it is expected of?"
         )
     module.exit_json(
         changed=False,

@@ -9,11 +9,12 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: ssh_mesh_facts
-author: The nodesmith authors
+author: The nodesmith authors (@nodesmith)
 version_added: 0.1.0
 short_description: Read a node's host keys, a user's public key and the files of the SSH mesh
 description:
-  - Reads in one go what the filters C(ssh_mesh_authorized_keys) and C(ssh_mesh_known_hosts) work on. Changes nothing.
+  - Reads in one go what the filters P(nodesmith.cluster.ssh_mesh_authorized_keys#filter) and
+    P(nodesmith.cluster.ssh_mesh_known_hosts#filter) work on. Changes nothing.
   - Never reads a private key.
 attributes:
   check_mode:
@@ -100,8 +101,15 @@ def main() -> None:
             authorized_keys=_text(Path(home, ".ssh/authorized_keys")) if home else "",
             known_hosts=_text(ssh_dir / "ssh_known_hosts"),
         )
-    except (OSError, UnicodeDecodeError) as error:
-        module.fail_json(msg=f"cannot read the SSH files of {module.params['user']}: {error}. Run this task with become.")
+    except OSError as error:
+        module.fail_json(
+            msg=f"cannot read the SSH files of {module.params['user']}: {error}. Run this task with become."
+        )
+    except UnicodeDecodeError as error:
+        module.fail_json(
+            msg=f"an SSH file of {module.params['user']} is not UTF-8 text: {error}. Look for a comment with "
+            f"other characters in {home}/.ssh/authorized_keys and {ssh_dir}/ssh_known_hosts."
+        )
 
 
 if __name__ == "__main__":

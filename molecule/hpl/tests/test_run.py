@@ -1,0 +1,66 @@
+"""What a run leaves on the controller, held against what the engine says the nodes have."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+MEMORY_SHARE = 0.2
+
+
+def campaigns():
+    folders = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"], "results").glob("*/report.json")
+    return {len(report["nodes"]): (path.parent, report) for path in folders for report in [json.loads(path.read_text())]}
+
+
+@pytest.fixture(params=[1, 2], ids=["limited to one node", "both nodes"])
+def campaign(request):
+    return campaigns()[request.param]
+
+
+def test_each_plan_ran_once():
+    results = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"], "results")
+    assert len(list(results.iterdir())) == len(campaigns()) == 2
+
+
+def test_the_residual_passed(campaign):
+    folder, report = campaign
+    assert report["passed"] is True
+    assert 0 < report["residual"] < 16
+    output = (folder / "output.txt").read_text()
+    assert re.search(r"1 tests completed and passed residual checks", output)
+    assert f"{report['plan']['n']:>8}" in output
+
+
+def test_n_comes_from_the_memory_that_the_engine_grants(campaign):
+    _, report = campaign
+    plan = report["plan"]
+    names = [node["name"] for node in report["nodes"]]
+    inspected = subprocess.check_output(["docker", "inspect", *names, "--format", "{{.HostConfig.Memory}}"], text=True)
+    limits = [int(line) for line in inspected.split()]
+    assert limits == [900 * 2**20] * len(names)
+    matrix = 8 * plan["n"] ** 2
+    assert matrix <= MEMORY_SHARE * sum(limits)
+    # what the node uses already, panels and buffers take some; the host's memory would give many times as much
+    assert matrix >= 0.5 * MEMORY_SHARE * sum(limits)
+    assert plan["n"] % plan["nb"] == 0
+
+
+def test_there_is_a_rank_for_each_core(campaign):
+    _, report = campaign
+    plan = report["plan"]
+    assert plan["p"] * plan["q"] == len(report["nodes"])
+    assert report["gflops"] > 0
+    assert report["dgemm"]["ranks"] == len(report["nodes"])
+
+
+def test_a_person_can_read_it(campaign):
+    folder, report = campaign
+    page = (folder / "index.html").read_text()
+    assert f"{report['gflops']:.3g}"[:3] in page
+    assert (folder / "HPL.dat").read_text().splitlines()[5].split()[0] == str(report["plan"]["n"])
