@@ -35,8 +35,7 @@ def require_python(version: "tuple[int, ...]") -> None:
     )
 
 
-def leave_own_environment():
-    # type: () -> None
+def leave_own_environment() -> None:
     """Restart under the Python that made ``.venv`` when running from it: it may have to be built anew."""
     own = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ".venv")
     base = getattr(sys, "_base_executable", sys.executable)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +22,8 @@ GENERATED = (
 
 
 def _paragraphs(text: str | list[str] | None) -> list[str]:
-    return [" ".join(str(part).split()) for part in ([text] if isinstance(text, str) else text or [])]
+    parts = [" ".join(str(part).split()) for part in ([text] if isinstance(text, str) else text or [])]
+    return [re.sub(r"\b[BCEIOUV]\(([^)]*)\)", r"`\1`", part) for part in parts]
 
 
 def _cell(text: str) -> str:

@@ -25,9 +25,10 @@ _REMEDIES = (
     ("--require-hashes mode", "Pin each package as NAME==VERSION --hash=sha256:HASH."),
     ("No space left on device", "Make room on this machine's disk."),
     (
-        "Cannot import",
+        "BackendUnavailable",
         "Install the project's build backend for that Python: {python} -m pip install flit_core.",
     ),
+    ("[end of output]", "The project cannot be built: see pip wheel --no-build-isolation in its folder."),
     (
         "No matching distribution",
         "Is there a wheel of that version for the node's Python and architecture, and does this machine "
@@ -88,11 +89,21 @@ def pip(*arguments: str) -> None:
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
-        lines = [line.strip() for line in result.stderr.splitlines() if line.strip()]
-        # what follows the first error belongs to it, such as the hashes that differ
-        first = next((number for number, line in enumerate(lines) if "ERROR" in line), -3)
         remedy = next(
             (text for sign, text in _REMEDIES if sign in result.stderr),
             "Does this machine reach a package index (PIP_INDEX_URL, PIP_FIND_LINKS)?",
         ).format(python=sys.executable)
-        raise WheelError(f"pip {arguments[0]} failed: {' '.join(lines[first:])[-1500:]} {remedy}")
+        raise WheelError(f"pip {arguments[0]} failed: {_last_words(result.stderr)} {remedy}")
+
+
+def _last_words(stderr: str) -> str:
+    """Return what pip, or the build backend that it ran, said of its failure, in one line."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip(" ^")]
+    if "[end of output]" in lines:
+        # pip's own lines around a backend's output say nothing but that there is one
+        end = lines.index("[end of output]")
+        chosen = lines[max(0, end - 3) : end]
+    else:
+        # what follows the first error belongs to it, such as the hashes that differ
+        chosen = lines[next((number for number, line in enumerate(lines) if "ERROR" in line), -3) :]
+    return " ".join(chosen)[-1500:]

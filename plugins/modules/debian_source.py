@@ -60,9 +60,9 @@ sha256:
   type: str
 """
 
-import os
 import re
 import shlex
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -155,7 +155,10 @@ def fetch(module: AnsibleModule, name: str, dest: Path) -> None:
                 msg=f"the source package {name} has no upstream tarball {name}_VERSION.orig.tar.*: "
                 f"apt fetched {files}"
             )
-        os.replace(tarball[0], dest / tarball[0].name)
+        # apt only links to a mirror that is a folder of this machine
+        whole = folder / "whole"
+        shutil.copyfile(tarball[0], whole)
+        whole.replace(dest / tarball[0].name)
 
 
 def main() -> None:

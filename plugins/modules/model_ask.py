@@ -176,8 +176,8 @@ def main() -> None:
         )
     if not completion or params["expect"] not in completion:
         module.fail_json(
-            msg=f"to the question {params['question']!r} the model {params['model']} answered {completion!r}; "
-            f"expected was {params['expect'] or 'something'!r}. Is this the checkpoint that it is expected of?"
+            msg=f"to {params['question']!r} the model {params['model']} answered {completion!r}; expected "
+            f"was {params['expect'] or 'something'!r}. Is this the checkpoint that it is expected of?"
         )
     module.exit_json(
         changed=False,

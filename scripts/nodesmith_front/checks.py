@@ -24,11 +24,7 @@ def lint_checks(layout: Layout) -> list[Check]:
         Check("ansible-lint", [tool("ansible-lint"), "--offline"]),
         Check("ruff", [tool("ruff"), "check"]),
         Check("ruff-format", [tool("ruff"), "format", "--check"]),
-        Check(
-            "mypy",
-            [tool("mypy"), "plugins/module_utils", "models/kvserve", "scripts"],
-            env={"MYPYPATH": "models:scripts"},
-        ),
+        Check("mypy", [tool("mypy"), "plugins/module_utils", "models/kvserve", "scripts"]),
         Check("role-readmes", [tool("python"), "scripts/role_readmes.py", "--check"]),
     ]
 

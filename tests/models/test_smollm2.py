@@ -89,7 +89,7 @@ def split_at_numerals(text: str) -> list[str]:
 
 
 def test_tokens_equal_transformers(smollm2, reference):
-    # transformers ignores tokenizer.ggml.pre in a GGUF file and never splits at numerals: that is done for it.
+    # transformers ignores tokenizer.ggml.pre in a GGUF file and never splits at numerals: done here.
     ours, theirs = smollm2[1], reference[1]
     for line in LINES + random_lines(2000):
         ids = ours.encode(line)

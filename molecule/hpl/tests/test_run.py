@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+RESULTS = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"], "results")
 MEMORY_SHARE = 0.2
 
 
 def campaigns():
-    folders = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"], "results").glob("*/report.json")
-    return {len(report["nodes"]): (path.parent, report) for path in folders for report in [json.loads(path.read_text())]}
+    reports = {path.parent: json.loads(path.read_text()) for path in RESULTS.glob("*/report.json")}
+    return {len(report["nodes"]): (folder, report) for folder, report in reports.items()}
 
 
 @pytest.fixture(params=[1, 2], ids=["limited to one node", "both nodes"])
@@ -24,8 +25,7 @@ def campaign(request):
 
 
 def test_each_plan_ran_once():
-    results = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"], "results")
-    assert len(list(results.iterdir())) == len(campaigns()) == 2
+    assert len(list(RESULTS.iterdir())) == len(campaigns()) == 2
 
 
 def test_the_residual_passed(campaign):
@@ -41,12 +41,12 @@ def test_n_comes_from_the_memory_that_the_engine_grants(campaign):
     _, report = campaign
     plan = report["plan"]
     names = [node["name"] for node in report["nodes"]]
-    inspected = subprocess.check_output(["docker", "inspect", *names, "--format", "{{.HostConfig.Memory}}"], text=True)
-    limits = [int(line) for line in inspected.split()]
+    containers = json.loads(subprocess.check_output(["docker", "inspect", *names]))
+    limits = [container["HostConfig"]["Memory"] for container in containers]
     assert limits == [900 * 2**20] * len(names)
     matrix = 8 * plan["n"] ** 2
     assert matrix <= MEMORY_SHARE * sum(limits)
-    # what the node uses already, panels and buffers take some; the host's memory would give many times as much
+    # services, panels and buffers take the rest; the host's memory would give many times as much
     assert matrix >= 0.5 * MEMORY_SHARE * sum(limits)
     assert plan["n"] % plan["nb"] == 0
 

@@ -32,7 +32,7 @@ print(reply.status, reply.read().decode())
 
 def call(host, path, key="", body=None):
     text = json.dumps(body) if body else ""
-    status, _, reply = host.check_output("python3 -c %s %s %s %s", CLIENT, URL + path, key, text).partition(" ")
+    status, reply = host.check_output("python3 -c %s %s %s %s", CLIENT, URL + path, key, text).split(" ", 1)
     return int(status), json.loads(reply)
 
 

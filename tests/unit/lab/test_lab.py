@@ -19,7 +19,7 @@ HOST_CPUS = st.lists(st.integers(0, 500), min_size=1, max_size=64, unique=True)
 
 @given(count=st.integers(1, 100), prefix=st.integers(8, 25), cpus=st.integers(1, 64), host_cpus=HOST_CPUS)
 def test_layout(count, prefix, cpus, host_cpus):
-    network = ipaddress.ip_network(f"10.64.0.0/{prefix}")
+    network = ipaddress.ip_network(f"10.64.0.0/{prefix}", strict=False)
     if cpus > len(host_cpus):
         with pytest.raises(LabError, match="lab_node_cpus"):
             lay_out(count, "lab", str(network), host_cpus, 1000 * GIB, cpus=cpus)
@@ -53,13 +53,14 @@ def test_layout(count, prefix, cpus, host_cpus):
     prefix=st.text(max_size=8),
 )
 def test_anything_else_is_refused_with_words(count, lab, subnet, memory, cpus, prefix):
+    nodes, words = [], "lab_"
     try:
         nodes = lay_out(count, lab, subnet, [0, 1, 2, 3], 256 * GIB, prefix, cpus, memory)
     except LabError as error:
-        assert "lab_" in str(error)
-    else:
-        assert all(re.fullmatch(r"[a-z0-9-]+", node["name"]) for node in nodes)
-        assert len(nodes) * memory <= 256 * GIB
+        words = str(error)
+    assert "lab_" in words
+    assert all(re.fullmatch(r"[a-z0-9-]+", node["name"]) for node in nodes)
+    assert len(nodes) * memory <= 256 * GIB
 
 
 @pytest.mark.parametrize(

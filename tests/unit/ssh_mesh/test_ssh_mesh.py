@@ -103,7 +103,7 @@ def test_a_key_that_is_not_made_yet_leaves_the_old_line():
     "text", ["ssh-ed25519", "ssh-ed25519 AAAA", "ssh-rsa " + key(1).split()[1], "x y", "a b="]
 )
 def test_no_key(text):
-    with pytest.raises(MeshError, match="node1 has a public key that OpenSSH would not read.*ssh-keygen"):
+    with pytest.raises(MeshError, match=r"node1 has a public key that OpenSSH would not read.*ssh-keygen"):
         authorized_keys("", [{"name": "node1", "public_key": text}], MEMBERS)
     with pytest.raises(AnsibleFilterError, match="node1"):
         FilterModule().filters()["ssh_mesh_known_hosts"](

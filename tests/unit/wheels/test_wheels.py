@@ -21,7 +21,10 @@ from packaging import _manylinux, tags
 
 def test_this_machine_as_packaging_sees_it():
     ours = manylinux_platforms(platform.machine(), platform.libc_ver()[1])
-    assert ours == list(tags.platform_tags())
+    theirs = list(tags.platform_tags())
+    assert set(ours) == set(theirs)
+    # versions of packaging differ in where linux_* stands
+    assert ours[:-1] == [tag for tag in theirs if tag.startswith("manylinux")]
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "i686", "aarch64", "ppc64le", "s390x"])
@@ -47,10 +50,10 @@ def test_a_vendors_version():
 @pytest.mark.parametrize("glibc", ["", "1.2", "2", "2.x", "3.0", "2.4"])
 def test_no_glibc(glibc):
     with pytest.raises(
-        WheelError, match=f"C library is {glibc or 'unknown'}: wheels for x86_64 need glibc 2.5"
+        WheelError, match=rf"C library is {glibc or 'unknown'}: wheels for x86_64 need glibc 2\.5"
     ):
         manylinux_platforms("x86_64", glibc)
-    with pytest.raises(WheelError, match="wheels for aarch64 need glibc 2.17"):
+    with pytest.raises(WheelError, match=r"wheels for aarch64 need glibc 2\.17"):
         manylinux_platforms("aarch64", "2.12")
 
 
