@@ -19,7 +19,9 @@ def role_variable_problems(hostvars: Any, hosts: Sequence[str], roles_dir: str) 
     roles = {}
     for path in sorted(Path(roles_dir).glob("*/meta/argument_specs.yml")):
         try:
-            roles[path.parent.parent.name] = _role_variables.options_of(yaml.safe_load(path.read_text(encoding="utf-8")))
+            roles[path.parent.parent.name] = _role_variables.options_of(
+                yaml.safe_load(path.read_text(encoding="utf-8"))
+            )
         except (OSError, yaml.YAMLError, KeyError, AttributeError, TypeError) as error:
             raise AnsibleFilterError(f"{path} is no argument spec: {error!r}") from error
     if not roles:

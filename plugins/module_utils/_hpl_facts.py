@@ -189,7 +189,7 @@ def _cgroup_folders(readings: Readings, controller: str | None) -> list[str]:
     """
     kind = "cgroup" if controller else "cgroup2"
     for line in (readings.text("/proc/self/mountinfo") or "").splitlines():
-        before, _, after = line.partition(" - ")
+        before, _dash, after = line.partition(" - ")
         fields, tail = before.split(), after.split()
         if len(fields) < 5 or len(tail) < 3 or tail[0] != kind:
             continue
@@ -208,8 +208,8 @@ def _cgroup_folders(readings: Readings, controller: str | None) -> list[str]:
 
 def _cgroup_path(readings: Readings, controller: str | None) -> str:
     for line in (readings.text("/proc/self/cgroup") or "").splitlines():
-        hierarchy, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
+        hierarchy, _colon, rest = line.partition(":")
+        controllers, _colon, path = rest.partition(":")
         if (controller in controllers.split(",")) if controller else (hierarchy == "0" and not controllers):
             return path
     return "/"

@@ -54,7 +54,7 @@ attributes:
   check_mode:
     description: Can run in check mode and return what it would change.
     support: full
-    details: Returns the same keys, null where they need a run.
+    details: Returns the same keys, null where they need a run, but C(rc=0).
   diff_mode:
     description: Returns details on what has changed.
     support: none
@@ -79,7 +79,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 rc:
-  description: Exit status of the command, negative for the signal that ended it; null in check mode.
+  description: Exit status of the command, negative for the signal that ended it; 0 in check mode.
   returned: always
   type: int
   sample: 0
@@ -185,15 +185,14 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
-    result: dict[str, Any] = dict.fromkeys(
-        ("rc", "seconds", "timed_out", "hpl", "dgemm", "stdout", "stderr")
-    )
+    result: dict[str, Any] = dict.fromkeys(("rc", "seconds", "timed_out", "hpl", "dgemm", "stdout", "stderr"))
     result.update(changed=True, cmd=params["argv"])
     if not params["argv"]:
         module.fail_json(msg="argv is empty: there is no command to run", **result)
     if params["timeout"] is not None and params["timeout"] < 1:
         module.fail_json(msg=f"timeout must be at least 1 second, not {params['timeout']}", **result)
     if module.check_mode:
+        result["rc"] = 0  # Ansible takes any other value, null too, for a failure
         module.exit_json(**result)
 
     path = None if params["output"] == "stdout" else os.path.join(params["chdir"] or "", params["output"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-URL = "http://127.0.0.1:8000"
+URL = "http://models-node1:8000"
 QUESTION = {
     "model": "smollm2-135m-instruct",
     "messages": [{"role": "user", "content": "What is the capital of France? Answer in one short sentence."}],

@@ -101,7 +101,7 @@ def test_digest_tells_where_a_file_ends(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()
     two.mkdir()
-    (one / "a").write_bytes(b"b\x000\x00")
+    (one / "a").write_bytes(b"b\0")
     (two / "a").write_bytes(b"")
     (two / "b").write_bytes(b"")
     assert tree_digest(one) != tree_digest(two)
