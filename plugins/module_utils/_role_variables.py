@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The nodesmith authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Variables that look like a role's and are none: almost always a slip of the pen that would be ignored in silence."""
+"""Variables that look like a role's and are none: a slip of the pen, which Ansible ignores in silence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def unknown(variables: Mapping[str, Iterable[str]], roles: Mapping[str, set[str]
         for name in names:
             hosts.setdefault(name, []).append(host)
     found = []
-    # the longest name first, as hpl_container_x is no variable of a role hpl when there is a role hpl_container
+    # the longest name first: hpl_container_x is no variable of hpl when there is a role hpl_container
     prefixes = sorted(roles, key=len, reverse=True)
     for name in sorted(hosts):
         role = next((role for role in prefixes if name.startswith(role + "_")), None)
