@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.nodesmith.cluster.plugins.module_utils._hpl import plan
+from ansible_collections.nodesmith.cluster.plugins.module_utils._hpl_campaigns import finished
 from ansible_collections.nodesmith.cluster.plugins.module_utils._hpl_dat import hpl_dat, parse_hpl_dat
 from ansible_collections.nodesmith.cluster.plugins.module_utils._hpl_launch import hostfile, mpirun_argv
 from ansible_collections.nodesmith.cluster.plugins.module_utils._hpl_results import parse_results
@@ -80,5 +81,6 @@ class FilterModule:
                 ("hpl_results", _text(parse_results)),
                 ("hpl_hostfile", hostfile),
                 ("hpl_launch", mpirun_argv),
+                ("hpl_campaigns", finished),
             )
         }
