@@ -88,4 +88,13 @@ def build_venv(layout: Layout, *, dev: bool) -> None:
         run_pip(
             layout, python, ["install", "--require-hashes", "--no-compile", "--no-deps", "-r", torch], log
         )
+    # pip compiles one file after another; this uses every core. Without compiled files each of the hundreds of
+    # processes of a play would read Ansible's sources anew.
+    run_logged(
+        [str(python), "-m", "compileall", "-q", "-j", "0", str(layout.venv / "lib")],
+        log,
+        cwd=layout.root,
+        env=layout.tool_environment(),
+        append=True,
+    )
     (layout.venv / STAMP).write_text(json.dumps(_wanted(layout, dev)) + "\n", encoding="utf-8")
