@@ -88,8 +88,8 @@ def build_venv(layout: Layout, *, dev: bool) -> None:
         run_pip(
             layout, python, ["install", "--require-hashes", "--no-compile", "--no-deps", "-r", torch], log
         )
-    # pip compiles one file after another; this uses every core. Without compiled files each of the hundreds of
-    # processes of a play would read Ansible's sources anew.
+    # pip compiles one file after another, this on every core. Without compiled files each of the hundreds
+    # of processes of a play would read Ansible's sources anew.
     run_logged(
         [str(python), "-m", "compileall", "-q", "-j", "0", str(layout.venv / "lib")],
         log,
