@@ -104,8 +104,11 @@ def test_values_are_of_the_type_that_the_role_takes(listing, known):
 
 
 def test_what_a_role_must_be_given_is_given(listing):
-    """Each role belongs to the group of the same name, or to hpc."""
-    for path in SPECS:
+    """Each role that a playbook applies belongs to the group of the same name, or to hpc."""
+    playbooks = "".join(path.read_text() for path in ROOT.glob("playbooks/*.yml"))
+    applied = [path for path in SPECS if f"nodesmith.cluster.{path.parts[-3]}\n" in playbooks]
+    assert applied
+    for path in applied:
         group = path.parts[-3] if path.parts[-3] in GROUPS else "hpc"
         for entry in yaml.safe_load(path.read_text())["argument_specs"].values():
             required = {name for name, option in entry.get("options", {}).items() if option.get("required")}
