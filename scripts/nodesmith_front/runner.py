@@ -35,12 +35,13 @@ def _paint(status: str) -> str:
     return colour(status.ljust(7), "green" if status == "ok" else "red")
 
 
-def run_check(layout: Layout, check: Check, done: dict[str, Outcome]) -> Outcome:
-    """Run one check into its log; on failure print the end of that log."""
+def run_check(layout: Layout, check: Check, done: dict[str, Outcome]) -> None:
+    """Run one check into its log and note in ``done`` how it went; on failure print the end of that log."""
     lacking = [name for name in check.needs if done[name].status != "ok"]
     if lacking:
         say(f"{_paint('not run')}  {check.name} (needs {', '.join(lacking)})")
-        return Outcome(check.name, "not run", 0.0)
+        done[check.name] = Outcome(check.name, "not run", 0.0)
+        return
     log = layout.logs / f"{check.name}.log"
     say(f"{'start':<7}  {check.name}")
     start = time.monotonic()
@@ -54,7 +55,7 @@ def run_check(layout: Layout, check: Check, done: dict[str, Outcome]) -> Outcome
     if not passed:
         report += [f"    {line}" for line in problem] + [f"    (log: {layout.show(log)})"]
     say("\n".join(report))
-    return outcome
+    done[check.name] = outcome
 
 
 def run_checks(layout: Layout, batches: Sequence[tuple[int, Sequence[Check]]]) -> int:
@@ -66,8 +67,8 @@ def run_checks(layout: Layout, batches: Sequence[tuple[int, Sequence[Check]]]) -
     done: dict[str, Outcome] = {}
     for width, checks in batches:
         with ThreadPoolExecutor(max_workers=width) as pool:
-            for outcome in pool.map(lambda check: run_check(layout, check, done), checks):
-                done[outcome.name] = outcome
+            # a list, so that an exception in a thread is raised here
+            list(pool.map(lambda check: run_check(layout, check, done), checks))
     say("")
     for line in table([(o.name, o.status, duration(o.seconds)) for o in done.values()]):
         say(line)

@@ -60,3 +60,12 @@ def test_long_scenarios_are_left_to_test_all(tmp_path):
     (tmp_path / "molecule" / "shared").mkdir()
     assert checks.scenarios(tmp_path, long=False) == ["sshd"]
     assert checks.scenarios(tmp_path, long=True) == ["gpu", "sshd"]
+
+
+@pytest.mark.parametrize(
+    ("command", "last"), [("true", "2 passed, 0 failed"), ("false", "0 passed, 2 failed")]
+)
+def test_a_check_may_need_an_earlier_one_of_its_own_batch(layout, capsys, command, last):
+    first, second = Check("first", [command]), Check("second", ["true"], needs=("first",))
+    _, out = run(layout, capsys, (1, [first, second]))
+    assert out.splitlines()[-1] == f"checks: {last}"
