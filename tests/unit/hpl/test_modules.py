@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -11,21 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.nodesmith.cluster.plugins.module_utils import _hpl_process
 from ansible_collections.nodesmith.cluster.plugins.modules import hpl_facts, hpl_run
 
 KEYS = {"rc", "seconds", "timed_out", "hpl", "dgemm", "stdout", "stderr", "cmd", "changed"}
-
-
-@pytest.fixture
-def call(capfd):
-    def run(module, check=False, **arguments):
-        with patch_module_args({**arguments, "_ansible_check_mode": check}), pytest.raises(SystemExit):
-            module.main()
-        return json.loads(capfd.readouterr().out)
-
-    return run
 
 
 def gone(pid: int) -> bool:
