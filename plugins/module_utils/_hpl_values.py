@@ -49,3 +49,13 @@ def as_count(name: str, value: Any, least: int = 1) -> int:
     if not least <= count <= 2**62:
         raise HplError(f"{name} must be between {least} and 2**62, not {value!r:.80}")
     return count
+
+
+def gib(size: float) -> str:
+    """Return ``size`` bytes as a person reads them, in GiB."""
+    return f"{size / 2**30:.2f} GiB"
+
+
+def mib(size: float) -> str:
+    """Return ``size`` bytes as a person reads them, in MiB."""
+    return f"{size / 2**20:.1f} MiB"

@@ -1,21 +1,23 @@
-"""Facts from written trees, from this machine, and from lscpu, which shares no code with them."""
+"""Memory, limits and the form of the facts, from written trees and from this machine."""
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import resource
-import subprocess
 
 import pytest
 from ansible_collections.nodesmith.cluster.plugins.module_utils._hpl import plan
 from ansible_collections.nodesmith.cluster.plugins.module_utils._hpl_cpu import (
+    _ARM,
+    _HYBRID,
+    _X86,
+    MICROARCHITECTURES,
     dp_flops_per_cycle,
     identify_arm,
+    identify_x86,
 )
 from ansible_collections.nodesmith.cluster.plugins.module_utils._hpl_facts import (
-    parse_cpu_list,
     parse_mpirun_version,
     read_facts,
 )
@@ -43,22 +45,40 @@ def test_container_with_a_v1_limit(container_v1):
         "hugepages_bytes": 0,
         "usable_bytes": 2 * GIB - 41942784,
     }
-    assert facts["cpu"] == {
-        "model": "AMD EPYC",
-        "vendor": "AuthenticAMD",
-        "microarchitecture": "zen3",
-        "physical_cores": 2,
-        "allowed_cpus": 2,
-        "sockets": 1,
-        "numa_nodes": 1,
-        "l3_groups": 1,
-        "threads_per_core": 1,
-        "quota_cpus": None,
-        "base_mhz": 2445.4,
-        "max_mhz": None,
-        "dp_flops_per_cycle": 16,
-        "rpeak_gflops": 78.253,
-    }
+    clocks = {"base_mhz": 2445.4, "max_mhz": None, "dp_flops_per_cycle": 16}
+    assert (
+        facts["cpu"]
+        == {
+            "model": "AMD EPYC",
+            "vendor": "AuthenticAMD",
+            "physical_cores": 2,
+            "allowed_cpus": 2,
+            "sockets": 1,
+            "numa_nodes": 1,
+            "l3_groups": 1,
+            "threads_per_core": 1,
+            "quota_cpus": None,
+            "core_classes": [
+                {
+                    "name": "all",
+                    "cores": 2,
+                    "cpus": "0-1",
+                    "microarchitecture": "zen3",
+                    "rpeak_gflops": 78.253,
+                    "chosen": True,
+                }
+                | clocks
+            ],
+            "usable_cores": 2,
+            "cores_per_socket": [2],
+            "cores_per_l3": [2],
+            "numa": [{"node": 0, "cores": 2, "memory_bytes": 24683656 * 1024}],
+            "microarchitecture": "zen3",
+            "rpeak_gflops": 78.253,
+            "rpeak_max_gflops": None,
+        }
+        | clocks
+    )
     assert (facts["nofile"], facts["machine"], facts["hostname"]) == (20000, "x86_64", "node1")
     assert facts["sources"]["memory.limit_bytes"] == "/sys/fs/cgroup/memory"
 
@@ -85,63 +105,6 @@ def test_v1_limit_of_a_parent_binds(container_v1):
     assert (memory["limit_bytes"], memory["usable_bytes"]) == (GIB, GIB - 1000)
 
 
-@pytest.mark.parametrize(("quota", "cores"), [(50000, 1), (100000, 1), (150000, 1), (200000, 2), (900000, 2)])
-def test_a_cpu_quota_caps_the_cores(container_v1, quota, cores):
-    container_v1.put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", quota)
-    cpu = read_facts(str(container_v1))["cpu"]
-    assert (cpu["quota_cpus"], cpu["physical_cores"]) == (quota / 100000, cores)
-    assert cpu["rpeak_gflops"] == pytest.approx(cores * 2.4454 * 16, rel=1e-4)
-
-
-def test_two_socket_epyc(epyc):
-    cpu = read_facts(str(epyc))["cpu"]
-    assert cpu == {
-        "model": "AMD EPYC 7543 32-Core Processor",
-        "vendor": "AuthenticAMD",
-        "microarchitecture": "zen3",
-        "physical_cores": 64,
-        "allowed_cpus": 128,
-        "sockets": 2,
-        "numa_nodes": 2,
-        "l3_groups": 16,
-        "threads_per_core": 2,
-        "quota_cpus": None,
-        "base_mhz": 2800.0,
-        "max_mhz": 3737.89,
-        "dp_flops_per_cycle": 16,
-        "rpeak_gflops": 2867.2,
-    }
-
-
-def lscpu(root: str) -> list[dict]:
-    """One entry a CPU, as lscpu reads the tree at ``root``."""
-    command = ["lscpu", "--sysroot", root, "--json", "--extended=CPU,CORE,SOCKET,NODE,CACHE"]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["cpus"]
-
-
-def test_lscpu_agrees(epyc):
-    ours, theirs = read_facts(str(epyc))["cpu"], lscpu(str(epyc))
-    assert ours["allowed_cpus"] == len(theirs)
-    assert ours["physical_cores"] == len({(cpu["socket"], cpu["core"]) for cpu in theirs})
-    assert ours["sockets"] == len({cpu["socket"] for cpu in theirs})
-    assert ours["numa_nodes"] == len({cpu["node"] for cpu in theirs})
-    assert ours["l3_groups"] == len({cpu["l1d:l1i:l2:l3"].split(":")[3] for cpu in theirs})
-
-
-def test_the_allowed_cpus_count(epyc):
-    """A job with both threads of four cores and one thread of four more, all on the second socket."""
-    epyc.put("/proc/self/status", "Cpus_allowed_list:\t32-39,96-99,500")
-    cpu = read_facts(str(epyc))["cpu"]
-    counted = (
-        cpu["allowed_cpus"],
-        cpu["physical_cores"],
-        cpu["sockets"],
-        cpu["numa_nodes"],
-        cpu["l3_groups"],
-    )
-    assert counted == (12, 8, 1, 1, 2)
-
-
 def test_v2_limits_up_the_hierarchy(epyc):
     top = "/sys/fs/cgroup"
     user, session = f"{top}/user.slice/user-1000.slice", f"{top}/user.slice/user-1000.slice/session-3.scope"
@@ -156,7 +119,7 @@ def test_v2_limits_up_the_hierarchy(epyc):
     facts = read_facts(str(epyc))
     assert (facts["memory"]["limit_bytes"], facts["memory"]["limit_used_bytes"]) == (60 * GIB, 10 * GIB)
     assert facts["memory"]["usable_bytes"] == 50 * GIB
-    assert (facts["cpu"]["quota_cpus"], facts["cpu"]["physical_cores"]) == (16.5, 16)
+    assert (facts["cpu"]["quota_cpus"], facts["cpu"]["usable_cores"]) == (16.5, 16)
 
 
 def test_a_parent_with_less_left_binds_though_its_limit_is_larger(epyc):
@@ -168,45 +131,16 @@ def test_a_parent_with_less_left_binds_though_its_limit_is_larger(epyc):
     assert (memory["limit_bytes"], memory["usable_bytes"]) == (20 * GIB, 5 * GIB)
 
 
-def test_ampere_altra(tree):
+def test_a_kernel_without_mem_available(tree):
     tree.put("/proc/meminfo", "MemTotal: 100 kB\nMemFree: 90 kB")
-    tree.put("/sys/devices/system/cpu/online", "0-79")
-    tree.put(
-        "/proc/cpuinfo",
-        "\n\n".join(
-            f"processor\t: {n}\nBogoMIPS\t: 50.00\nCPU implementer\t: 0x41\nCPU architecture: 8\n"
-            "CPU part\t: 0xd0c\nCPU revision\t: 1"
-            for n in range(80)
-        ),
-    )
-    for number in range(80):
-        tree.put(f"/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list", number)
-        tree.put(f"/sys/devices/system/cpu/cpu{number}/topology/physical_package_id", 0)
-    tree.put("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", 3000000)
-    facts = read_facts(str(tree))
-    cpu = facts["cpu"]
-    assert (cpu["microarchitecture"], cpu["physical_cores"], cpu["threads_per_core"]) == (
-        "neoverse-n1",
-        80,
-        1,
-    )
-    assert cpu["rpeak_gflops"] == 1920  # 80 cores x 3 GHz x 8
-    assert facts["memory"]["usable_bytes"] == 90 * 1024
-
-
-def test_different_cores_have_no_one_microarchitecture(tree):
-    tree.put("/sys/devices/system/cpu/online", "0-1")
-    tree.put(
-        "/proc/cpuinfo",
-        "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd08\n\n"
-        "processor\t: 1\nCPU implementer\t: 0x41\nCPU part\t: 0xd0b",
-    )
-    assert read_facts(str(tree))["cpu"]["microarchitecture"] is None
+    assert read_facts(str(tree))["memory"]["usable_bytes"] == 90 * 1024
 
 
 def test_an_empty_tree_is_all_null(tree):
     facts = read_facts(str(tree))
-    assert all(value is None for value in {**facts["memory"], **facts["cpu"]}.values())
+    lists = ("core_classes", "cores_per_socket", "cores_per_l3", "numa")
+    assert facts["cpu"] == dict.fromkeys(facts["cpu"]) | {name: [] for name in lists}
+    assert facts["memory"] == dict.fromkeys(facts["memory"])
     assert [facts[key] for key in ("swap_used_bytes", "nofile", "machine", "hostname")] == [None] * 4
 
 
@@ -247,11 +181,6 @@ def test_unknown_mpirun():
     assert parse_mpirun_version("mpirun: command not found", "/x") is None
 
 
-def test_cpu_lists():
-    assert parse_cpu_list("0-3,8,10-11\n") == [0, 1, 2, 3, 8, 10, 11]
-    assert parse_cpu_list("\n") == parse_cpu_list(None) == []
-
-
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
@@ -269,3 +198,34 @@ def test_fma_units_of_skylake(model, expected):
 def test_unknown_cpus():
     assert dp_flops_per_cycle(None, None)[0] is None
     assert identify_arm(1, 2) is None
+    assert identify_x86("GenuineIntel", 6, 1) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "kind", "expected"),
+    [
+        (0x97, "all", "goldencove"),  # Core i5-12400: Alder Lake without E-cores
+        (0xB7, "performance", "raptorcove"),
+        (0xB7, "efficiency", "gracemont"),
+        (0xAA, "low-power", "crestmont"),
+        (0xC6, "efficiency", "skymont"),
+        (0xBE, "all", "gracemont"),  # N100
+        (0xCF, "all", "emeraldrapids"),
+        (0xAD, "all", "graniterapids"),
+        (0xAF, "all", "sierraforest"),
+    ],
+)
+def test_intel_models(model, kind, expected):
+    """Models by the names in the kernel's intel-family.h."""
+    assert identify_x86("GenuineIntel", 6, model, kind) == expected
+
+
+def test_every_name_has_a_row():
+    names = {*_ARM.values(), *(name for kinds in _HYBRID.values() for name in kinds)}
+    names |= {name for rows in _X86.values() for *_model, name in rows}
+    assert names == set(MICROARCHITECTURES)
+
+
+def test_grace_as_nvidia_prints_it():
+    """The Grace CPU superchip: 144 cores, a base clock of 3.1 GHz, 7.1 TFLOPS in FP64."""
+    assert MICROARCHITECTURES["neoverse-v2"].dp_flops_per_cycle * 144 * 3.1 == pytest.approx(7100, rel=0.01)

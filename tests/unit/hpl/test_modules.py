@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,8 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 from ansible_collections.nodesmith.cluster.plugins.module_utils import _hpl_process
 from ansible_collections.nodesmith.cluster.plugins.modules import hpl_facts, hpl_run
+from hpl_gpu_trees import MACHINES_GPU
 
 KEYS = {"rc", "seconds", "timed_out", "hpl", "dgemm", "stdout", "stderr", "cmd", "changed"}
 
@@ -29,13 +32,45 @@ def gone(pid: int) -> bool:
     return False
 
 
-def test_facts(call, container_v1):
+@pytest.fixture
+def frontier(tmp_path):
+    return str(MACHINES_GPU["mi250x-8gcd"](tmp_path / "frontier"))
+
+
+def leaves(facts, name=""):
+    """The dotted names of the figures: every value below memory and cpu, every other key as a whole."""
+    for key, value in facts.items():
+        if key in ("memory", "cpu"):
+            yield from (f"{key}.{figure}" for figure in value)
+        elif key != "sources":
+            yield key
+
+
+def test_facts_of_a_recorded_tree(call, frontier):
     for check in (False, True):
-        result = call(hpl_facts, check=check, root=str(container_v1))
+        result = call(hpl_facts, check=check, root=frontier)
+        facts = result["hpl_facts"]
         assert result["changed"] is False
-        assert result["hpl_facts"]["memory"]["limit_bytes"] == 2**31
-        assert result["ansible_facts"] == {"hpl_facts": result["hpl_facts"]}
-        assert result["hpl_facts"]["mpi"] is None
+        assert result["ansible_facts"] == {"hpl_facts": facts}
+        assert facts["cpu"]["physical_cores"] == 64
+        assert len(facts["gpus"]) == 8
+        assert (facts["network"]["fastest_mbit"], facts["network"]["kind"]) == (200_000, "ethernet")
+        assert facts["mpi"] is facts["blas"] is None
+        assert facts["sources"]["mpi"] == facts["sources"]["blas"] == "a recorded tree cannot be asked"
+
+
+def test_facts_are_as_documented(call, frontier):
+    """The keys that ansible-doc shows, down to those of a GPU, and a source for each figure."""
+    returned = yaml.safe_load(hpl_facts.RETURN)["hpl_facts"]["contains"]
+    for root in (frontier, "/"):
+        facts = call(hpl_facts, root=root)["hpl_facts"]
+        assert set(facts) == set(returned)
+        assert set(facts["sources"]) >= set(leaves(facts))
+        for key, documented in returned.items():
+            if isinstance(facts[key], dict) and key != "sources":
+                assert set(facts[key]) == set(documented["sample"]), key
+    gpus = call(hpl_facts, root=frontier)["hpl_facts"]["gpus"]
+    assert gpus[0] == returned["gpus"]["sample"][0]
 
 
 def test_facts_find_mpi(call, tmp_path):
@@ -45,6 +80,36 @@ def test_facts_find_mpi(call, tmp_path):
     facts = call(hpl_facts, mpirun=str(launcher))["hpl_facts"]
     assert facts["mpi"] == {"family": "openmpi", "version": "4.1.4", "path": str(launcher)}
     assert call(hpl_facts, mpirun="no-such-launcher")["hpl_facts"]["mpi"] is None
+
+
+@pytest.mark.parametrize(
+    ("script", "memory", "source"),
+    [
+        ("echo 'NVIDIA H200, 143771, 00000000:19:00.0, 9.0'", [143771 * 2**20], " --query-gpu$"),
+        (
+            "echo NVIDIA-SMI has failed because it couldn\\'t communicate with the NVIDIA driver.; exit 9",
+            [],
+            ": NVIDIA-SMI has failed because it couldn't communicate",
+        ),
+        ("echo No devices were found", [], ": No devices were found$"),
+        ("sleep 60", [], " gave no answer in 1 s$"),
+    ],
+)
+def test_facts_ask_nvidia_smi(call, tmp_path, monkeypatch, script, memory, source):
+    program = tmp_path / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(hpl_facts, "NVIDIA_SMI_SECONDS", 1.0)
+    facts = call(hpl_facts)["hpl_facts"]
+    assert [gpu["memory_bytes"] for gpu in facts["gpus"] if gpu["vendor"] == "nvidia"] == memory
+    assert re.search(f"{program}{source}", facts["sources"]["gpus"])
+
+
+def test_facts_say_why_there_is_no_blas(call):
+    facts = call(hpl_facts, blas="/no/such/xhpl")["hpl_facts"]
+    assert facts["blas"] is None
+    assert facts["sources"]["blas"].startswith("no file /no/such/xhpl")
 
 
 @pytest.fixture

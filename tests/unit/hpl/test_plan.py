@@ -8,36 +8,28 @@ import math
 import pytest
 from ansible_collections.nodesmith.cluster.plugins.module_utils import _hpl
 from ansible_collections.nodesmith.cluster.plugins.module_utils._hpl_values import HplError
+from hpl_calculators import CALCULATORS, CLUSTERS, PRINTED
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-MIB, GIB = 2**20, 2**30
-
-# (MiB a node, nodes, cores a node) -> N, P, Q, as published by Advanced Clustering's calculator
-PUBLISHED = [
-    (384000, 1, 36, 200448, 6, 6),
-    (384000, 2, 36, 283776, 8, 9),
-    (384000, 4, 36, 401280, 12, 12),
-    (384000, 8, 36, 567552, 16, 18),
-    (4096, 8, 4, 58368, 4, 8),
-    (8000, 4, 4, 57600, 4, 4),
-]
+GIB = 2**30
 
 
-def advanced_clustering(total_bytes: int, nb: int = 192) -> int:
-    """N = NB x the even number of blocks whose matrix fills at most 80 % of the memory of all nodes."""
-    blocks = math.sqrt(0.8 * total_bytes / 8) / nb
-    return nb * (int(blocks) // 2 * 2)
+@pytest.mark.parametrize(("name", "cluster", "printed"), PRINTED)
+def test_the_calculators_are_the_real_ones(name, cluster, printed):
+    gib, nodes, cores = cluster
+    assert CALCULATORS[name](int(gib * GIB), nodes, cores)[: len(printed)] == printed
 
 
-@pytest.mark.parametrize(("mib", "nodes", "cores", "n", "p", "q"), PUBLISHED)
-def test_published_points(node, mib, nodes, cores, n, p, q):
-    total = mib * MIB * nodes
-    assert advanced_clustering(total) == n, "the test's own formula gives the published N"
-
-    plan = _hpl.plan([node(f"n{i}", mib / 1024, cores) for i in range(nodes)], {"nb": 192})
+@pytest.mark.parametrize(
+    ("cluster", "printed"), [(c, p) for n, c, p in PRINTED if n == "Advanced Clustering"]
+)
+def test_beside_advanced_clustering(node, cluster, printed):
+    gib, nodes, cores = cluster
+    n, nb, p, q = printed
+    total = gib * GIB * nodes
+    plan = _hpl.plan([node(f"n{i}", gib, cores) for i in range(nodes)], {"nb": nb})
     theirs, ours = 8 * n * n / total, 8 * plan["n"] ** 2 / total
-    print(f"\n{nodes} x {mib} MiB: ours {plan['n']} ({ours:.1%}), theirs {n} ({theirs:.1%} before panels)")
     assert (plan["p"], plan["q"]) == (p, q)
     # they size the matrix alone; we size matrix, panels and buffers to the same 80 %
     assert ours <= theirs <= 0.80
@@ -45,10 +37,9 @@ def test_published_points(node, mib, nodes, cores, n, p, q):
     assert all(host["planned_bytes"] <= 0.8 * host["memory_bytes"] for host in plan["hosts"])
 
 
-@pytest.mark.parametrize(
-    ("gib", "nodes", "cores"), [(0.4, 1, 4), (4, 8, 4), (16, 1, 7), (768, 1, 192), (512, 4, 128)]
-)
-def test_other_rows_stay_within_memory(node, gib, nodes, cores):
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_every_cluster_stays_within_memory_and_leaves_no_block_out(node, cluster):
+    gib, nodes, cores = cluster
     plan = _hpl.plan([node(f"n{i}", gib, cores) for i in range(nodes)])
     assert 8 * plan["n"] ** 2 < 0.8 * gib * GIB * nodes
     # one more block would not fit
@@ -249,9 +240,12 @@ def test_time_budget_is_kept(node):
 
 
 def test_expected_rate_from_rpeak(node):
+    options = {"ranks_per_node": 2, "threads_per_rank": 1, "efficiency": 0.5}
+    plan = _hpl.plan([node(cores=4, rpeak_gflops=160.0)], options)
+    assert (plan["rpeak_gflops"], plan["expected_gflops"]) == (80, 40)
+    # ranks without a number of threads share all cores
     plan = _hpl.plan([node(cores=4, rpeak_gflops=160.0)], {"ranks_per_node": 2, "efficiency": 0.5})
-    assert plan["rpeak_gflops"] == 80
-    assert plan["expected_gflops"] == 40
+    assert (plan["threads_per_rank"], plan["rpeak_gflops"], plan["expected_gflops"]) == (2, 160, 80)
 
 
 def test_unknown_cpu_still_plans_with_a_warning(node):
@@ -269,3 +263,211 @@ def test_different_mpi_and_swap_warn(node):
     assert plan["mpi"] is None
     assert any("same MPI" in warning for warning in plan["warnings"])
     assert any("b has 1.00 GiB in swap" in warning for warning in plan["warnings"])
+
+
+# results of geerlingguy/top500-benchmark, all 1 Gbit/s: nodes, cores, GiB, GFLOPS of one such node, of all
+@pytest.mark.parametrize(
+    ("nodes", "cores", "gib", "alone", "together"),
+    [(4, 4, 8, 11.433, 44.942), (6, 4, 8, 11.433, 60.293), (4, 8, 16, 59.810, 224.60)],
+    ids=["4 CM4", "6 CM4", "4 RK1"],
+)
+def test_published_clusters_run_as_fast_as_expected(node, nodes, cores, gib, alone, together):
+    hosts = [node(f"n{i}", gib, cores) for i in range(nodes)]
+    for host in hosts:
+        host["facts"]["network"] = {"fastest_mbit": 1000, "kind": "ethernet"}
+    plan = _hpl.plan(hosts, {"gflops_per_core": alone / cores})
+    assert plan["expected_gflops"] == pytest.approx(together, rel=0.12)
+    assert 0 < plan["network_seconds"] < plan["expected_seconds"]
+
+
+def test_a_slower_link_takes_longer_and_one_node_needs_none(node):
+    def seconds(mbit, count=4):
+        hosts = [node(f"n{i}", rpeak_gflops=500.0) for i in range(count)]
+        for host in hosts:
+            host["facts"]["network"] = {"fastest_mbit": mbit, "kind": "ethernet"}
+        plan = _hpl.plan(hosts, {"n": 60000})
+        return plan["expected_seconds"], plan["network_seconds"]
+
+    assert seconds(1000)[0] > seconds(10000)[0] > seconds(100000)[0]
+    assert seconds(1000, 1)[1] is None
+    hosts = [node(f"n{i}", rpeak_gflops=500.0) for i in range(2)]
+    assert any("no link speed" in warning for warning in _hpl.plan(hosts)["warnings"])
+
+
+def epyc_facts(node, name="n1", **cpu):
+    """64 cores in 2 sockets, 4 NUMA nodes and 16 L3 groups."""
+    facts = {
+        "cores_per_l3": [4] * 16,
+        "cores_per_socket": [32, 32],
+        "numa": [{"node": i, "cores": 16, "memory_bytes": 128 * GIB} for i in range(4)],
+        "rpeak_gflops": 2867.2,
+        "dp_flops_per_cycle": 16,
+    }
+    return node(name, 500, 64, **(facts | cpu))
+
+
+@pytest.mark.parametrize(
+    ("layout", "ranks", "threads", "p", "q"),
+    [
+        ("core", 64, 1, 8, 8),
+        ("l3", 16, 4, 4, 4),
+        ("numa", 4, 16, 2, 2),
+        ("socket", 2, 32, 1, 2),
+        ("node", 1, 64, 1, 1),
+    ],
+)
+def test_layouts(node, layout, ranks, threads, p, q):
+    plan = _hpl.plan([epyc_facts(node)], {"layout": layout})
+    assert (plan["ranks"], plan["threads_per_rank"], plan["p"], plan["q"]) == (ranks, threads, p, q)
+    assert plan["layout"] == layout
+    assert plan["hosts"][0]["threads"] == threads
+    assert plan["rpeak_gflops"] == 2867.2
+
+
+def test_a_ragged_domain_gives_every_rank_what_the_smallest_has(node):
+    plan = _hpl.plan([epyc_facts(node, cores_per_l3=[4] * 15 + [3])], {"layout": "l3"})
+    assert (plan["ranks"], plan["threads_per_rank"]) == (16, 3)
+    # a quota of 24 CPUs on 16 groups leaves one core a group
+    plan = _hpl.plan([epyc_facts(node, usable_cores=24)], {"layout": "l3"})
+    assert (plan["ranks"], plan["threads_per_rank"]) == (16, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"layout": "l3"}, "does not tell its l3 domains"),
+        ({"layout": "tile"}, "layout must be one of core, l3, numa, socket, node"),
+        ({"layout": "numa", "threads_per_rank": 2}, "layout=numa decides threads_per_rank too"),
+        ({"heterogeneous": "proportional", "p": 2, "q": 2}, "heterogeneous=proportional decides p and q too"),
+        ({"heterogeneous": "fair"}, "heterogeneous must be one of weakest, proportional"),
+        ({"device": "gpu"}, "node1 has no AMD GPU"),
+        ({"device": "tpu"}, "device must be one of cpu, gpu"),
+        ({"align": "grid", "n": 256}, "N=256 is smaller than NB lcm(4, 4)=1024"),
+    ],
+)
+def test_refused_choices(node, options, words):
+    with pytest.raises(HplError) as caught:
+        _hpl.plan([node()], options)
+    assert words in str(caught.value)
+
+
+@given(st.integers(1, 60), st.sampled_from([64, 100, 256]))
+def test_align_grid_gives_every_rank_the_same_blocks(cores, nb):
+    host = {"name": "a", "facts": {"memory": {"usable_bytes": 512 * GIB}, "cpu": {"usable_cores": cores}}}
+    plan = _hpl.plan([host], {"align": "grid", "nb": nb})
+    assert plan["n"] % (nb * plan["p"]) == plan["n"] % (nb * plan["q"]) == 0
+    assert plan["n"] + nb * math.lcm(plan["p"], plan["q"]) > _hpl.plan([host], {"nb": nb})["n"]
+
+
+def test_measured_dgemm_comes_before_rpeak(node):
+    host = node(cores=4, rpeak_gflops=160.0)
+    assert _hpl.plan([host])["expected_gflops"] == pytest.approx(160 * 0.75)
+    assert _hpl.plan([host | {"dgemm_gflops": 100}])["expected_gflops"] == pytest.approx(90)
+    assert _hpl.plan([host | {"dgemm_gflops": 100}], {"gflops_per_core": 10})["expected_gflops"] == 40
+
+
+def test_the_slowest_rank_sets_the_pace(node):
+    fast, slow = node("fast", cores=8, rpeak_gflops=320.0), node("slow", cores=8, rpeak_gflops=160.0)
+    plan = _hpl.plan([fast, slow], {"efficiency": 1})
+    assert plan["expected_gflops"] == 16 * 20
+    assert plan["heterogeneous"]["all_cores_gflops"] == 480
+    assert plan["heterogeneous"]["weakest"]["given_up_gflops"] == 160
+    assert any("weakest (chosen)" in w and "gives up 160 GFLOPS" in w for w in plan["warnings"])
+
+
+def test_proportional_gives_slow_cores_more_threads(node):
+    fast, slow = node("fast", cores=8, rpeak_gflops=320.0), node("slow", cores=8, rpeak_gflops=160.0)
+    plan = _hpl.plan([fast, slow], {"efficiency": 1, "heterogeneous": "proportional"})
+    dealt = {host["name"]: (host["slots"], host["threads"]) for host in plan["hosts"]}
+    assert dealt == {"fast": (8, 1), "slow": (4, 2)}
+    assert plan["expected_gflops"] == 480
+    assert plan["heterogeneous"]["proportional"]["given_up_gflops"] == 0
+    assert plan["binding"].startswith("none")
+
+
+def test_proportional_leaves_out_what_would_hold_the_others_up(node):
+    hosts = [node(f"n{i}", 64, 16, rpeak_gflops=640.0) for i in range(4)]
+    hosts.append(node("tiny", 1, 1, rpeak_gflops=4.0))
+    weakest, dealt = (_hpl.plan(hosts, {"heterogeneous": how}) for how in ("weakest", "proportional"))
+    assert "tiny" not in {host["name"] for host in dealt["hosts"]}
+    assert any("tiny has no rank" in warning for warning in dealt["warnings"])
+    assert dealt["expected_gflops"] > 5 * weakest["expected_gflops"]
+    assert dealt["heterogeneous"]["weakest"]["expected_gflops"] == weakest["expected_gflops"]
+
+
+def test_alike_nodes_need_no_choice(node):
+    hosts = [node("a", 64.0, rpeak_gflops=500.0), node("b", 63.0, rpeak_gflops=500.0)]
+    assert _hpl.plan(hosts)["heterogeneous"] is None
+    assert _hpl.plan([hosts[0], node("c", 40, rpeak_gflops=500.0)])["heterogeneous"] is not None
+
+
+unequal_nodes = st.lists(
+    st.tuples(st.integers(1, 64), st.floats(4, 512), st.sampled_from([None, 5.0, 20.0, 44.8])),
+    min_size=1,
+    max_size=7,
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(shapes=unequal_nodes, how=st.sampled_from(["weakest", "proportional"]), order=st.randoms())
+def test_properties_of_unequal_nodes(node, shapes, how, order):
+    hosts = [
+        node(f"n{i}", gib, cores, rpeak_gflops=rate and rate * cores)
+        for i, (cores, gib, rate) in enumerate(shapes)
+    ]
+    for host in hosts:
+        host["facts"]["network"] = {"fastest_mbit": 25000, "kind": "ethernet"}
+    plan = _hpl.plan(hosts, {"heterogeneous": how, "nb": 32})
+    cores = {host["name"]: host["facts"]["cpu"]["physical_cores"] for host in hosts}
+    assert sum(host["slots"] for host in plan["hosts"]) == plan["ranks"] == plan["p"] * plan["q"]
+    for host in plan["hosts"]:
+        assert 1 <= host["slots"] * host["threads"] <= cores[host["name"]]
+        assert host["planned_bytes"] <= 0.8 * host["memory_bytes"]
+    told = plan["heterogeneous"]
+    if told and told["all_cores_gflops"]:
+        assert told[how]["expected_gflops"] == plan["expected_gflops"] <= told["all_cores_gflops"]
+    if told and "proportional" in told and None not in {rate for _c, _g, rate in shapes}:
+        # all ways of dealing that are tried include fewer ranks of the fast nodes alone
+        assert told["proportional"]["expected_gflops"] > 0
+    order.shuffle(hosts)
+    assert _hpl.plan(hosts, {"heterogeneous": how, "nb": 32}) == plan
+
+
+def test_what_a_person_should_know(node):
+    host = epyc_facts(
+        node,
+        core_classes=[
+            {"name": "performance", "cores": 64, "cpus": "0-63", "chosen": True},
+            {"name": "efficiency", "cores": 16, "cpus": "64-79", "chosen": False},
+        ],
+        numa=[{"node": i, "cores": 16, "memory_bytes": 503 * GIB if i == 0 else 2 * GIB} for i in range(4)],
+    )
+    host["facts"] |= {"nofile": 256, "blas": {"library": "openblas", "kernel": "PRESCOTT"}}
+    plan = _hpl.plan([host])
+    said = "\n".join(plan["warnings"])
+    for words in (
+        "the 64 of class performance (CPUs 0-63) and leaves 16 idle",
+        "openblas selected the kernel PRESCOTT",
+        "NUMA node 3 has 2.00 GiB for the",
+        "allows 256 open files, and 64 ranks may need 577",
+    ):
+        assert words in said
+    assert plan["hosts"][0]["cpus"] == "0-63"
+
+
+def test_a_slow_kernel_is_named_and_the_better_one_is_set(node):
+    host = node(dp_flops_per_cycle=32)
+    host["facts"] |= {"machine": "x86_64", "blas": {"library": "openblas", "kernel": "PRESCOTT"}}
+    plan = _hpl.plan([host])
+    assert plan["hosts"][0]["env"] == {"OPENBLAS_CORETYPE": "SKYLAKEX"}
+    assert any("the run sets OPENBLAS_CORETYPE=SKYLAKEX" in warning for warning in plan["warnings"])
+    for blas, machine in (("SKYLAKEX", "x86_64"), ("PRESCOTT", "aarch64"), (None, "x86_64")):
+        host["facts"] |= {"machine": machine, "blas": {"library": "openblas", "kernel": blas}}
+        assert "env" not in _hpl.plan([host])["hosts"][0]
+
+
+def test_nb_follows_the_blas(node):
+    for library, nb in (("openblas", 256), ("blis", 240), (None, 256)):
+        host = node()
+        host["facts"]["blas"] = library and {"library": library, "kernel": None}
+        assert _hpl.plan([host])["nb"] == nb
