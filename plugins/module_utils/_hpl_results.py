@@ -11,23 +11,58 @@ from typing import Any
 
 from ._hpl_values import HplError
 
+# T/V, N, NB, P, Q, time, GFLOPS. AMD's Zen HPL has SWP behind T/V; NVIDIA's adds the GFLOPS "( per GPU)"; a
+# launcher may put its tag before the line.
+_ROW = re.compile(
+    r"(?:^|[\s:>])(?P<tv>W[RC]\w+)\s+(?:\S+\s+)??(?P<n>\d{1,12})\s+(?P<nb>\d{1,9})\s+(?P<p>\d{1,9})\s+"
+    r"(?P<q>\d{1,9})\s+(?P<seconds>\S+)\s+(?P<gflops>\S+)(?:\s+\([^)]*\))?\s*$",
+    re.ASCII,
+)
+_BROKEN_ROW = re.compile(r"(?:^|[\s:>])W[RC]C?\d\w*\s+\S", re.ASCII)
+_RESIDUAL = re.compile(r"\|\|Ax-b\|\|_oo\s*/[^=]{1,120}=\s*(\S{1,40}?)\s*\.{3,}\s*(PASSED|FAILED)")
 _COUNTS = {
-    "passed": re.compile(r"(\d+) tests completed and passed residual checks"),
-    "failed": re.compile(r"(\d+) tests completed and failed residual checks"),
-    "unchecked": re.compile(r"(\d+) tests completed without checking"),
-    "skipped": re.compile(r"(\d+) tests skipped because of illegal input values"),
+    name: re.compile(rf"(?<!\d)(\d{{1,9}}) tests {words}", re.ASCII)
+    for name, words in (
+        ("passed", "completed and passed residual checks"),
+        ("failed", "completed and failed residual checks"),
+        ("unchecked", "completed without checking"),
+        ("skipped", "skipped because of illegal input values"),
+    )
 }
-_RESIDUAL = re.compile(r"\|\|Ax-b\|\|_oo\s*/.*=\s*(\S+?)\s*\.{3,}\s*(PASSED|FAILED)")
-_ERROR = re.compile(r">>>\s*(.+?)\s*<<<", re.DOTALL)
+_CAUSES = (
+    (r"\bsignal:? 9\b|out of memory|oom[-_ ]kill|: Killed$", "a process was killed: out of memory?"),
+    (r"memory allocation failed", "the matrix does not fit in memory: choose a smaller N"),
+    (r"\bsignal:? 4\b", "a process met an illegal instruction: HPL or its BLAS is built for another CPU"),
+    (r"\bsignal:? (7|11)\b", "a process crashed (signal {})"),
+    (r"not enough slots available|are already filled", "the host file has fewer slots than there are ranks"),
+    (
+        r"unable to reliably start|daemon failed to report back|Launch proxy failed",
+        "MPI's daemon did not start on a node: check ssh to it and that it has the same MPI",
+    ),
+    (r"lost communication with a remote daemon", "a node was lost: is it, or its network, down?"),
+    (
+        r"could not\s+access\s+(?:or execute\s+)?an executable|execvp error on file",
+        "the program is missing on a node",
+    ),
+    (r"error while loading shared libraries: ([^\s:]+)", "a node lacks the library {}"),
+    (
+        r"time limit for job execution has been reached|DUE TO TIME LIMIT|application time(?:out|d out)",
+        "the time limit ended it",
+    ),
+    (r"^HPL ERROR: (.{1,200})$", "HPL says: {}"),  # NVIDIA's
+    (r">>>\s*([^<>]{1,400}?)\s*<<<", "HPL says: {}"),  # HPL_pwarn and HPL_pabort
+)
+"""Words in the output of HPL, of mpirun, mpiexec and srun, and what they mean to a person."""
 _DGEMM = re.compile(
-    r"^DGEMM ranks=(?P<ranks>\d+) n=(?P<n>\d+) gflops_sum=(?P<gflops_sum>\S+) "
+    r"^DGEMM ranks=(?P<ranks>\d{1,9}) n=(?P<n>\d{1,9}) gflops_sum=(?P<gflops_sum>\S+) "
     r"gflops_min=(?P<gflops_min>\S+) gflops_max=(?P<gflops_max>\S+)\s*$",
-    re.MULTILINE,
+    re.MULTILINE | re.ASCII,
 )
 
 
 def parse_results(text: str) -> dict[str, Any]:
-    """Read the output of HPL 2.0 to 2.3 or of hpcc's HPL.
+    """Read the output of HPL 1.0 to 2.3, of the HPL in hpcc (hpccoutf.txt), rocHPL, NVIDIA's HPC-Benchmarks,
+    Intel's oneMKL or AMD's Zen HPL.
 
     Returns ``rows``, ``passed`` and ``reason``. A row has tv (the T/V code, such as WR11C2R4), n, nb, p, q,
     seconds, gflops, residual (the largest one; null when it was not checked or is not finite), passed and
@@ -35,15 +70,20 @@ def parse_results(text: str) -> dict[str, Any]:
     the output is complete; else ``reason`` says why. HPL itself exits with 0 whatever its residuals say.
     """
     rows: list[dict[str, Any]] = []
+    unread = ""
     for line in text.splitlines():
-        row = _row(line)
-        if row is not None:
-            rows.append(row)
+        found = _ROW.search(line)
+        if found:
+            rows.append(_row(found))
             continue
-        found = _RESIDUAL.search(line)
-        if found and rows:
-            _judge(rows[-1], found.group(1), found.group(2))
-    reason = _reason(rows, text)
+        residual = _RESIDUAL.search(line)
+        if residual and rows:
+            _judge(rows[-1], residual.group(1), residual.group(2))
+        elif _BROKEN_ROW.search(line) and not unread:
+            unread = line.strip()
+    reason = _reason(rows, unread, text)
+    if reason:
+        reason += _why(text)
     return {"rows": rows, "passed": not reason, "reason": reason}
 
 
@@ -55,7 +95,7 @@ def parse_dgemm(text: str) -> dict[str, Any]:
     """
     found = _DGEMM.search(text)
     if not found:
-        raise HplError(f"the output has no DGEMM line{_tail(text)}")
+        raise HplError(f"the output has no DGEMM line{_why(text) or _tail(text)}")
     result: dict[str, Any] = {"ranks": int(found["ranks"]), "n": int(found["n"])}
     for name in ("gflops_sum", "gflops_min", "gflops_max"):
         result[name] = _float(found[name])
@@ -64,25 +104,19 @@ def parse_dgemm(text: str) -> dict[str, Any]:
     return result
 
 
-def _row(line: str) -> dict[str, Any] | None:
-    """A result line: T/V, N, NB, P, Q, then (AMD's build: further columns, then) time and GFLOPS."""
-    tokens = line.split()
-    if len(tokens) < 7 or not re.match(r"W[RC]\w+$", tokens[0]) or not all(t.isdigit() for t in tokens[1:5]):
-        return None
-    seconds, gflops = _float(tokens[-2]), _float(tokens[-1])
-    n, nb, p, q = (int(token) for token in tokens[1:5])
+def _row(found: re.Match[str]) -> dict[str, Any]:
+    seconds, gflops = _float(found["seconds"]), _float(found["gflops"])
     sound = math.isfinite(seconds) and math.isfinite(gflops) and seconds >= 0 and gflops > 0
     return {
-        "tv": tokens[0],
-        "n": n,
-        "nb": nb,
-        "p": p,
-        "q": q,
+        "tv": found["tv"],
+        **{name: int(found[name]) for name in ("n", "nb", "p", "q")},
         "seconds": seconds if sound else None,
         "gflops": gflops if sound else None,
         "residual": None,
         "passed": False,
-        "reason": "its residual was not checked" if sound else f"time or GFLOPS cannot be: {line.strip()}",
+        "reason": "its residual was not checked"
+        if sound
+        else f"time or GFLOPS cannot be: {found[0].strip():.200}",
     }
 
 
@@ -91,7 +125,7 @@ def _judge(row: dict[str, Any], printed: str, verdict: str) -> None:
     residual = _float(printed)
     if row["gflops"] is None or (row["reason"] and row["reason"].startswith("residual")):
         return
-    if not math.isfinite(residual):
+    if not (math.isfinite(residual) and residual >= 0):
         row.update(residual=None, passed=False, reason=f"residual is {printed}: the solution is not a number")
     elif verdict == "FAILED":
         row.update(
@@ -101,29 +135,39 @@ def _judge(row: dict[str, Any], printed: str, verdict: str) -> None:
         row.update(residual=max(residual, row["residual"] or 0.0), passed=True, reason=None)
 
 
-def _reason(rows: list[dict[str, Any]], text: str) -> str:
+def _reason(rows: list[dict[str, Any]], unread: str, text: str) -> str:
     """Why the run does not count; empty when it does."""
-    errors = _ERROR.findall(text)
-    said = f"; HPL says: {' '.join(errors[0].split())}" if errors else ""
     counts = {name: sum(int(c) for c in pattern.findall(text)) for name, pattern in _COUNTS.items()}
     for row in rows:
         if not row["passed"] and row["reason"] and "not checked" not in row["reason"]:
             return f"N={row['n']} NB={row['nb']} {row['p']}x{row['q']}: {row['reason']}"
+    if unread:
+        return f"a result line cannot be read: {unread[:200]}"
     if counts["failed"]:
-        return f"{counts['failed']} tests failed their residual check{said}"
+        return f"{counts['failed']} tests failed their residual check"
     if counts["skipped"]:
-        return (
-            f"{counts['skipped']} tests were skipped because of illegal input values or lack of memory{said}"
-        )
+        return f"{counts['skipped']} tests were skipped because of illegal input values or lack of memory"
+    if not rows and "Final Score:" in text:
+        return "no result: this is only what rocHPL shows on the terminal; its results are in HPL.out"
     if not rows:
-        return f"no result: HPL printed no result line{said or _tail(text)}"
+        return f"no result: HPL printed no result line{'' if _why(text) else _tail(text)}"
     if "End of Tests" not in text or not any(counts.values()):
-        return f"the output ends early, after {len(rows)} results: HPL did not finish{said}"
+        return f"the output ends early, after {len(rows)} results: HPL did not finish"
     if not all(row["passed"] for row in rows):
         return "a residual was not checked: the threshold in HPL.dat must be above 0"
     if counts["passed"] != len(rows):
         return f"HPL counts {counts['passed']} passed tests, but {len(rows)} results are in its output"
     return ""
+
+
+def _why(text: str) -> str:
+    """What the output says of the cause, to add to a reason."""
+    said = []
+    for pattern, words in _CAUSES:
+        found = re.search(pattern, text, re.IGNORECASE | re.MULTILINE)
+        if found:
+            said.append("; " + words.format(*(" ".join(group.split()) for group in found.groups())))
+    return "".join(said)
 
 
 def _float(token: str) -> float:
