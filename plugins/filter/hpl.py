@@ -15,6 +15,7 @@ from ansible_collections.nodesmith.cluster.plugins.module_utils._hpl_campaigns i
 from ansible_collections.nodesmith.cluster.plugins.module_utils._hpl_dat import hpl_dat, parse_hpl_dat
 from ansible_collections.nodesmith.cluster.plugins.module_utils._hpl_launch import hostfile, mpirun_argv
 from ansible_collections.nodesmith.cluster.plugins.module_utils._hpl_results import parse_results
+from ansible_collections.nodesmith.cluster.plugins.module_utils._hpl_table import plan_table
 from ansible_collections.nodesmith.cluster.plugins.module_utils._hpl_values import HplError
 
 
@@ -76,6 +77,7 @@ class FilterModule:
             name: _as_filter(function)
             for name, function in (
                 ("hpl_plan", hpl_plan),
+                ("hpl_plan_table", plan_table),
                 ("hpl_dat", hpl_dat),
                 ("hpl_dat_parse", _text(parse_hpl_dat)),
                 ("hpl_results", _text(parse_results)),

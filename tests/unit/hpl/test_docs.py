@@ -12,7 +12,15 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[3]
-FILTERS = ["hpl_plan", "hpl_dat", "hpl_dat_parse", "hpl_results", "hpl_hostfile", "hpl_launch"]
+FILTERS = [
+    "hpl_plan",
+    "hpl_plan_table",
+    "hpl_dat",
+    "hpl_dat_parse",
+    "hpl_results",
+    "hpl_hostfile",
+    "hpl_launch",
+]
 MODULES = ["hpl_facts", "hpl_run"]
 
 
@@ -91,6 +99,4 @@ def test_filter_errors_are_ours(ansible, tmp_path):
     )
     done = ansible("ansible-playbook", "-i", "localhost,", "-c", "local", "play.yml")
     assert done.returncode == 2
-    assert "unknown option size; known are memory_share, n, nb" in " ".join(
-        (done.stdout + done.stderr).split()
-    )
+    assert "unknown option size; known are n, nb, p, q" in " ".join((done.stdout + done.stderr).split())
