@@ -229,6 +229,21 @@ def dp_flops_per_cycle(microarchitecture: str | None, model_name: str | None) ->
     return row.dp_flops_per_cycle, row.flops_source
 
 
+EFFICIENCY = 0.75
+"""HPL's share of Rpeak on one node, where its DGEMM rate is not known: what CPU systems of the TOP500 list
+reach (70 to 80 %).
+"""
+
+# The median of geerlingguy/top500-benchmark's results over cores x clock x FLOPs per cycle. Boards whose
+# memory feeds few cores stay far below servers.
+_EFFICIENCIES = {"cortex-a72": 0.41, "cortex-a76": 0.40, "neoverse-n1": 0.55, "ampereone": 0.65}
+
+
+def hpl_efficiency(microarchitecture: str | None) -> float:
+    """HPL's share of Rpeak to expect on one node with this CPU."""
+    return _EFFICIENCIES.get(microarchitecture or "", EFFICIENCY)
+
+
 def recommended_nb(microarchitecture: str | None, blas: str | None) -> tuple[int | None, str]:
     """NB for this CPU with this BLAS (None: DEFAULT_BLAS), with its source; (None, reason) where unknown."""
     row = MICROARCHITECTURES.get(microarchitecture or "")

@@ -104,8 +104,8 @@ def mpirun_argv(plan: Mapping[str, Any], program: str | Sequence[str], **options
     """Return the argument list that runs ``program`` (a path, or a list with its arguments) on the hosts of
     ``plan``, rank by rank in their order.
 
-    The MPI is that of ``plan["mpi"]``: Open MPI 4 or 5, MPICH or Intel MPI. Hosts whose ranks differ in threads,
-    CPUs or environment become one part of the command line each. Options, all with a default:
+    The MPI is that of ``plan["mpi"]``: Open MPI 4 or 5, MPICH or Intel MPI. Hosts whose ranks differ in
+    threads, CPUs or environment become one part of the command line each. Options, all with a default:
 
     - ``launcher``: ``mpirun``, that of the MPI, or ``srun``, Slurm's (with PMIx for Open MPI, else PMI-2);
     - ``mpirun``: program to call; default the path in ``plan["mpi"]``, else the launcher's name;
@@ -152,8 +152,8 @@ def mpirun_argv(plan: Mapping[str, Any], program: str | Sequence[str], **options
     parts = _parts(plan)
     if bind == "core":
         bind = _DOMAINS.get(plan.get("layout", ""), bind)
-    # cores of a rank are one number for the whole job, in Open MPI (PE=n) as in hydra (core:n), and start with
-    # the first core of the node, which a list of CPUs may leave out
+    # cores of a rank are one number for the whole job, in Open MPI (PE=n) as in hydra (core:n), and start
+    # with the first core of the node, which a list of CPUs may leave out
     if len({part.threads for part in parts}) > 1 or any(part.cpus for part in parts):
         bind = "none"
     job = _Job(parts, command, bind, family, mpi, options)

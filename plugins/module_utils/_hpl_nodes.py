@@ -10,12 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._hpl_blas import better_kernel
+from ._hpl_cpu import hpl_efficiency
 from ._hpl_values import HplError, as_count, as_positive
-
-EFFICIENCY = 0.75
-"""HPL's share of Rpeak on one node, where its DGEMM rate is not known: what CPU systems of the TOP500 list
-reach (70 to 80 %).
-"""
 
 SHARE_OF_DGEMM = 0.90
 """HPL's share of the DGEMM rate of all cores at once: 0.88 to 0.93, measured on the lab
@@ -104,7 +100,7 @@ def _node(entry: Mapping[str, Any], options: Mapping[str, Any]) -> Node:
         cores=cores,
         usable_bytes=as_count(f"{name}: usable memory in bytes", usable),
         microarchitecture=cpu.get("microarchitecture"),
-        core_gflops=_core_gflops(name, cores, cpu.get("rpeak_gflops"), measured, options),
+        core_gflops=_core_gflops(name, cores, cpu, measured, options),
         rpeak_gflops=cpu.get("rpeak_gflops"),
         rpeak_max_gflops=cpu.get("rpeak_max_gflops"),
         domains={
@@ -138,7 +134,7 @@ def _node(entry: Mapping[str, Any], options: Mapping[str, Any]) -> Node:
 
 
 def _core_gflops(
-    name: str, cores: int | None, rpeak: float | None, measured: Any, options: Mapping[str, Any]
+    name: str, cores: int | None, cpu: Mapping[str, Any], measured: Any, options: Mapping[str, Any]
 ) -> float | None:
     """HPL GFLOPS of a core: as asked for, else from a measured DGEMM rate, else from Rpeak."""
     if "gflops_per_core" in options:
@@ -147,7 +143,9 @@ def _core_gflops(
         return None
     if measured is not None:
         return as_positive(f"{name}: dgemm_gflops", measured) * SHARE_OF_DGEMM / cores
-    return rpeak * float(options.get("efficiency", EFFICIENCY)) / cores if rpeak else None
+    share = float(options.get("efficiency") or hpl_efficiency(cpu.get("microarchitecture")))
+    rpeak = cpu.get("rpeak_gflops")
+    return rpeak * share / cores if rpeak else None
 
 
 def some(names: Sequence[str]) -> str:

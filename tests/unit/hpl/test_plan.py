@@ -466,6 +466,20 @@ def test_a_slow_kernel_is_named_and_the_better_one_is_set(node):
         assert "env" not in _hpl.plan([host])["hosts"][0]
 
 
+@pytest.mark.parametrize(
+    ("name", "cores", "rpeak", "published"),
+    [  # results of geerlingguy/top500-benchmark on one node
+        ("cortex-a72", 4, 24.0, 11.433),  # Raspberry Pi CM4, 1.5 GHz
+        ("cortex-a76", 4, 76.8, 31.477),  # Raspberry Pi CM5, 2.4 GHz
+        ("neoverse-n1", 96, 2150.4, 1188.3),  # Altra Max M96-28
+        ("ampereone", 192, 3993.6, 2745.1),  # A192-26X
+    ],
+)
+def test_arm_boards_reach_what_was_published(node, name, cores, rpeak, published):
+    plan = _hpl.plan([node(cores=cores, gib=8 * cores, microarchitecture=name, rpeak_gflops=rpeak)])
+    assert plan["expected_gflops"] == pytest.approx(published, rel=0.15)
+
+
 def test_nb_follows_the_blas(node):
     for library, nb in (("openblas", 256), ("blis", 240), (None, 256)):
         host = node()

@@ -113,6 +113,13 @@ def test_favoured_cores_are_no_class(epyc):
     assert classes(cpu_of(epyc), "name", "cores", "max_mhz") == [("all", 64, 3730.0)]
 
 
+def test_the_lowest_base_clock_counts(epyc):
+    """With Intel's Speed Select some cores have a higher base clock; all together keep the lower one."""
+    for cpu in range(128):
+        epyc.put(f"{CPUS}/cpu{cpu}/cpufreq/base_frequency", 2900000 if cpu % 64 < 8 else 2300000)
+    assert cpu_of(epyc)["base_mhz"] == 2300
+
+
 def test_big_and_little(tmp_path):
     tree = MACHINES["rk3588"](tmp_path)
     cpu = cpu_of(tree)
