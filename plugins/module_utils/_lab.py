@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections import Counter
 from typing import Any
 
 FIRST_HOST = 11
@@ -39,8 +38,8 @@ def lay_out(
     Nodes get CPUs of their own, in order, as long as there are enough; after that they start over and share.
 
     :param host_cpus: the numbers of the CPUs that nodes may have, each once
-    :returns: one dict per node: ``name``, ``container``, ``address``, ``cpus`` (a cpuset such as ``0,1``) and
-        ``shared`` (whether another node has one of its CPUs too)
+    :returns: one dict per node: ``name``, ``container``, ``address`` and ``cpus`` (a cpuset such as
+        ``0,1``)
     :raises LabError: a name, count, CPU number, memory size or subnet that cannot be laid out
     """
     for variable, value in (("lab_name", lab), ("lab_node_prefix", prefix)):
@@ -63,14 +62,12 @@ def lay_out(
         )
     network = _network(subnet, count)
     sets = [[host_cpus[(i * cpus + j) % len(host_cpus)] for j in range(cpus)] for i in range(count)]
-    users = Counter(cpu for own in sets for cpu in own)
     return [
         {
             "name": f"{prefix}{i + 1}",
             "container": f"nodesmith-{lab}-{prefix}{i + 1}",
             "address": str(network[FIRST_HOST + i]),
             "cpus": ",".join(map(str, own)),
-            "shared": any(users[cpu] > 1 for cpu in own),
         }
         for i, own in enumerate(sets)
     ]

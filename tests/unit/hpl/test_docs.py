@@ -12,15 +12,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[3]
-FILTERS = [
-    "hpl_plan",
-    "hpl_plan_table",
-    "hpl_dat",
-    "hpl_dat_parse",
-    "hpl_results",
-    "hpl_hostfile",
-    "hpl_launch",
-]
+FILTERS = sorted(path.stem for path in (ROOT / "plugins" / "filter").glob("*.yml"))
 MODULES = ["hpl_facts", "hpl_run"]
 
 
@@ -74,10 +66,13 @@ def test_filter_examples_run(ansible, tmp_path):
         .split('EXAMPLES = r"""')[1]
         .split('"""')[0]
     )
-    play = [{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]
-    (tmp_path / "play.yml").write_text(yaml.safe_dump(play, sort_keys=False))
+    play = [{"hosts": "hpc", "gather_facts": False, "tasks": tasks}]
+    (tmp_path / "playbooks").mkdir()
+    (tmp_path / "roles").symlink_to(ROOT / "roles")
+    (tmp_path / "playbooks" / "play.yml").write_text(yaml.safe_dump(play, sort_keys=False))
+    (tmp_path / "hosts").write_text("[hpc]\nlocalhost ansible_host=127.0.0.1\n")
     python = f"ansible_python_interpreter={sys.executable}"
-    done = ansible("ansible-playbook", "-i", "localhost,", "-c", "local", "-e", python, "play.yml")
+    done = ansible("ansible-playbook", "-i", "hosts", "-c", "local", "-e", python, "playbooks/play.yml")
     assert done.returncode == 0, done.stdout + done.stderr
     for expected in (
         "HPLinpack benchmark input file",
