@@ -47,7 +47,7 @@ def run(
     OSError when the command cannot be started.
     """
     # files, not pipes: a rank that outlives mpirun would hold a pipe open and the reader with it
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, _signals_raise():
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, signals_raise():
         begin = time.monotonic()
         process = subprocess.Popen(
             list(argv),
@@ -64,7 +64,7 @@ def run(
         except subprocess.TimeoutExpired:
             timed_out = True
         finally:
-            _end_group(process)
+            end_group(process)
         seconds = time.monotonic() - begin
         texts = []
         for stream in (out, err):
@@ -73,7 +73,7 @@ def run(
         return Outcome(process.returncode, round(seconds, 3), texts[0], texts[1], timed_out)
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
+def end_group(process: subprocess.Popen[bytes]) -> None:
     """End what is left of the group: the leader, or ranks that outlived it."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGTERM)
@@ -84,7 +84,7 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def _signals_raise() -> Iterator[None]:
+def signals_raise() -> Iterator[None]:
     """Turn signals that would end this process into SystemExit, so that the group is ended first."""
 
     def stop(number: int, frame: FrameType | None) -> None:

@@ -19,7 +19,8 @@ MODULES = ["hpl_facts", "hpl_run"]
 @pytest.fixture
 def ansible(tmp_path):
     """Run an Ansible command with no settings but this collection."""
-    (tmp_path / "ansible.cfg").write_text("[defaults]\ndeprecation_warnings = true\ninject_facts_as_vars = false\n")
+    settings = "[defaults]\ndeprecation_warnings = true\ninject_facts_as_vars = false\n"
+    (tmp_path / "ansible.cfg").write_text(settings)
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")},
         "ANSIBLE_CONFIG": str(tmp_path / "ansible.cfg"),
