@@ -10,13 +10,20 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 
 GRACE_SECONDS = 5.0
 """Time between SIGTERM, on which mpirun ends the ranks of other nodes, and SIGKILL."""
+
+LOOK_SECONDS = 1.0
+"""How often a watcher looks at the output of a command."""
+
+TAIL_BYTES = 4096
+
+LONGEST_PAUSE = 0.1
 
 _ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
@@ -39,9 +46,12 @@ def run(
     cwd: str | None = None,
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
+    watch: Callable[[str, float], None] | None = None,
 ) -> Outcome:
     """Run ``argv`` with ``env`` added to the environment; end its whole process group after ``timeout``
     seconds.
+
+    ``watch`` gets the end of the output so far and the seconds since the start, every LOOK_SECONDS.
 
     The group is ended as well when this process is told to stop (SIGTERM, SIGHUP, SIGINT) or fails. Raises
     OSError when the command cannot be started.
@@ -60,7 +70,7 @@ def run(
         )
         timed_out = False
         try:
-            process.wait(timeout)
+            _wait(process, out.fileno(), begin, timeout, watch)
         except subprocess.TimeoutExpired:
             timed_out = True
         finally:
@@ -73,14 +83,64 @@ def run(
         return Outcome(process.returncode, round(seconds, 3), texts[0], texts[1], timed_out)
 
 
+def _wait(
+    process: subprocess.Popen[bytes],
+    output: int,
+    begin: float,
+    timeout: float | None,
+    watch: Callable[[str, float], None] | None,
+) -> None:
+    """Wait for the leader of the group. Raises TimeoutExpired when the time is over."""
+    if watch is None:
+        wait_ended(process, timeout)
+        return
+    while True:
+        elapsed = time.monotonic() - begin
+        left = LOOK_SECONDS if timeout is None else min(LOOK_SECONDS, timeout - elapsed)
+        with suppress(subprocess.TimeoutExpired):
+            wait_ended(process, left)
+            return
+        elapsed = time.monotonic() - begin
+        if timeout is not None and elapsed >= timeout:
+            raise subprocess.TimeoutExpired(process.args, timeout)
+        # pread: the offset of the file is the command's, which writes there
+        end = os.fstat(output).st_size
+        watch(os.pread(output, TAIL_BYTES, max(0, end - TAIL_BYTES)).decode("utf-8", "replace"), elapsed)
+
+
+def wait_ended(process: subprocess.Popen[bytes], timeout: float | None = None) -> None:
+    """Wait until ``process`` ended. Raises TimeoutExpired when it has not after ``timeout`` seconds.
+
+    Popen.wait cannot be used where a signal raises: when that happens inside of it, its lock is never given
+    back, and the next wait, the one that cleans up, waits for ever.
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+    pause = 0.001
+    while True:
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING_SIGNALS)
+        try:
+            ended = process.poll() is not None
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        if ended:
+            return
+        if end is not None:
+            left = end - time.monotonic()
+            if left <= 0:
+                raise subprocess.TimeoutExpired(process.args, timeout or 0.0)
+            pause = min(pause, left)
+        time.sleep(pause)
+        pause = min(2 * max(pause, 0.001), LONGEST_PAUSE)
+
+
 def end_group(process: subprocess.Popen[bytes]) -> None:
     """End what is left of the group: the leader, or ranks that outlived it."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE_SECONDS)
+            wait_ended(process, GRACE_SECONDS)
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    wait_ended(process)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from ._hpl_process import end_group, signals_raise
+from ._hpl_process import end_group, signals_raise, wait_ended
 from ._source_build import (
     MANIFEST,
     STAGED,
@@ -592,7 +592,7 @@ class Build:
         with tempfile.TemporaryFile() as out, self.mark.open("rb") as mark:
             process = self._start(dry, self.tree, mark, out, subprocess.DEVNULL)
             try:
-                process.wait(DRY_RUN_SECONDS)
+                wait_ended(process, DRY_RUN_SECONDS)
             except subprocess.TimeoutExpired:
                 return None
             finally:
@@ -637,7 +637,7 @@ class Build:
             log.seek(begin)
             while True:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(POLL_SECONDS)
+                    wait_ended(process, POLL_SECONDS)
                 *lines, part = (part + log.read()).split(b"\n")
                 for line in lines:
                     self.report.progress.feed(line.decode("utf-8", "replace"))

@@ -50,6 +50,11 @@ options:
     description: Variables to add to the environment of the command.
     type: dict
     default: {}
+  progress:
+    description:
+      - File to rewrite while the command runs, with a JSON object of C(phase), C(done), C(total), C(elapsed)
+        and C(estimate), where HPL was built to report its progress to standard output.
+    type: path
 attributes:
   check_mode:
     description: Can run in check mode and return what it would change.
@@ -124,16 +129,31 @@ cmd:
   sample: [mpirun, -n, "2", xhpl]
 """
 
+import json
 import os
 import re
+from collections.abc import Callable
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.nodesmith.cluster.plugins.module_utils._follow import hpl_progress
 from ansible_collections.nodesmith.cluster.plugins.module_utils._hpl_process import Outcome, error_lines, run
 from ansible_collections.nodesmith.cluster.plugins.module_utils._hpl_results import parse_dgemm, parse_results
 from ansible_collections.nodesmith.cluster.plugins.module_utils._hpl_values import HplError
 
 TAIL_CHARACTERS = 256 * 1024
+
+
+def reporter(path: str) -> Callable[[str, float], None]:
+    """Return what tells in the file ``path`` how far a run is, given the end of its output."""
+
+    def report(text: str, elapsed: float) -> None:
+        progress = {**(hpl_progress(text) or {"phase": "run"}), "elapsed": round(elapsed, 1)}
+        with open(f"{path}.new", "w", encoding="utf-8") as stream:
+            json.dump(progress, stream)
+        os.replace(f"{path}.new", path)
+
+    return report
 
 
 def read_output(path: str | None, outcome: Outcome) -> str:
@@ -181,6 +201,7 @@ def main() -> None:
             "marker": {"type": "str"},
             "timeout": {"type": "int"},
             "env": {"type": "dict", "default": {}},
+            "progress": {"type": "path"},
         },
         supports_check_mode=True,
     )
@@ -204,6 +225,7 @@ def main() -> None:
             cwd=params["chdir"],
             env={name: str(value) for name, value in params["env"].items()},
             timeout=params["timeout"],
+            watch=reporter(params["progress"]) if params["progress"] else None,
         )
     except OSError as error:
         module.fail_json(msg=f"cannot run {params['argv'][0]}: {error}", **{**result, "changed": False})

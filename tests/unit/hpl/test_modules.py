@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -123,6 +124,23 @@ def test_run_from_stdout(call, good):
     assert set(result) - {"invocation", "stdout_lines", "stderr_lines"} == KEYS
     assert (result["rc"], result["changed"], result["timed_out"]) == (0, True, False)
     assert result["hpl"]["rows"][0]["gflops"] == 1.4
+
+
+def test_progress_is_told_while_it_runs(call, tmp_path):
+    """Reports in the format of HPL_pdgesv0.c."""
+    progress, seen = tmp_path / "progress", tmp_path / "seen"
+    script = (
+        "for i in 1 2 3; do echo Column=00000$((i * 192))0 Fraction= $((i * 10)).0% Gflops=5.0e+01;"
+        " sleep 1.2; done; "
+        f"cp {progress} {seen}"
+    )
+    result = call(hpl_run, argv=["sh", "-c", script], parse="none", progress=str(progress))
+    assert result["rc"] == 0
+    told = json.loads(seen.read_text())
+    assert (told["phase"], told["done"], told["total"]) == ("solve", 5760, 19200)
+    assert 2 < told["elapsed"] < 60
+    assert told["estimate"] == pytest.approx(2 / 3 * 13440**3 / 5e10)
+    assert call(hpl_run, argv=["sleep", "9"], parse="none", timeout=1, progress=str(progress))["timed_out"]
 
 
 def test_check_mode_runs_nothing(call, tmp_path):
