@@ -1,7 +1,7 @@
 """The planner beside other calculators, and its time and memory from 10 to 100,000 nodes.
 
-Usage: .venv/bin/python benchmarks/planner.py (writes build/benchmarks/planner.json too). Where hmxlabs-hplx can
-be imported, it is run itself and not by its formula.
+Usage: .venv/bin/python benchmarks/planner.py (writes build/benchmarks/planner.json too). Where hmxlabs-hplx
+can be imported, it is run itself and not by its formula.
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ def _layout(host: Node, chosen: Mapping[str, Any], fixed: int | None) -> tuple[i
         if not sizes:
             raise HplError(f"{host.name} does not tell its {layout} domains; set ranks_per_node instead")
         # a CPU quota may leave fewer cores than the domains have
-        count, threads = len(sizes), min(min(sizes), cores // len(sizes))
+        count, threads = len(sizes), min(*sizes, cores // len(sizes))
     elif layout == "node":
         count, threads = 1, cores
     else:
