@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
+from pathlib import Path
 
 import pytest
 from ansible_collections.nodesmith.cluster.plugins.module_utils import _hpl
@@ -209,6 +211,44 @@ def test_any_option_gives_a_plan_or_our_error(node, options):
     assert plan["n"] % plan["nb"] == 0
     assert all(host["planned_bytes"] <= host["memory_bytes"] for host in plan["hosts"])
     assert plan["expected_seconds"] is None or math.isfinite(plan["expected_seconds"])
+
+
+def leaves(value, path=()):
+    """The path of every value inside ``value``."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inside in items:
+        yield (*path, key)
+        yield from leaves(inside, (*path, key))
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inside: st.lists(inside, max_size=2) | st.dictionaries(st.text(max_size=3), inside, max_size=2),
+    max_leaves=4,
+)
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_damage_to_recorded_facts_gives_a_plan_or_our_error(device, data):
+    text = (Path(__file__).parents[3] / "docs" / "facts" / "mi1.json").read_text()
+    facts = json.loads(text)
+    *path, last = data.draw(st.sampled_from([p for p in leaves(facts) if p[0] != "sources"]))
+    place = facts
+    for key in path:
+        place = place[key]
+    place[last] = data.draw(json_values)
+    nodes = [{"name": "a", "facts": facts}, {"name": "b", "facts": json.loads(text)}]
+    options = {"device": device, "layout": data.draw(st.sampled_from(_hpl.LAYOUTS))}
+    if device == "gpu":
+        del options["layout"]
+    try:
+        plan = _hpl.plan(nodes, options)
+    except HplError:
+        return
+    assert all(host["planned_bytes"] <= host["memory_bytes"] for host in plan["hosts"])
+    assert plan["p"] * plan["q"] == plan["ranks"]
 
 
 def test_fixed_values_are_kept(node):
