@@ -54,7 +54,7 @@ def choose_order(
     if "time_budget_seconds" not in chosen:
         return most * unit
     if seconds_of is None:
-        raise HplError("time_budget_seconds needs a rate: set gflops_per_core, since Rpeak is unknown")
+        raise HplError("time_budget_seconds needs a rate, but Rpeak is unknown: set gflops_per_core or n")
     seconds = float(chosen["time_budget_seconds"])
     quick = largest(lambda count: seconds_of(count * unit) <= seconds, most)
     if quick == 0:
