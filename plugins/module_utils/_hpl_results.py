@@ -9,6 +9,7 @@ import math
 import re
 from typing import Any
 
+from ._hpl_size import flops
 from ._hpl_values import HplError
 
 # T/V, N, NB, P, Q, time, GFLOPS. AMD's Zen HPL has SWP behind T/V; NVIDIA's adds the GFLOPS "( per GPU)"; a
@@ -107,6 +108,7 @@ def parse_dgemm(text: str) -> dict[str, Any]:
 def _row(found: re.Match[str]) -> dict[str, Any]:
     seconds, gflops = _float(found["seconds"]), _float(found["gflops"])
     sound = math.isfinite(seconds) and math.isfinite(gflops) and seconds >= 0 and gflops > 0
+    sound = sound and _agree(int(found["n"]), seconds, gflops)
     return {
         "tv": found["tv"],
         **{name: int(found[name]) for name in ("n", "nb", "p", "q")},
@@ -118,6 +120,15 @@ def _row(found: re.Match[str]) -> dict[str, Any]:
         if sound
         else f"time or GFLOPS cannot be: {found[0].strip():.200}",
     }
+
+
+def _agree(n: int, seconds: float, gflops: float) -> bool:
+    """Tell whether the rate is what N and the time give; in a line that was cut, columns stand for others.
+
+    The time has two decimals, the rate as few as two digits.
+    """
+    work = flops(n) / 1e9
+    return work / (seconds + 0.006) <= 1.05 * gflops and 0.95 * gflops * (seconds - 0.006) <= work
 
 
 def _judge(row: dict[str, Any], printed: str, verdict: str) -> None:

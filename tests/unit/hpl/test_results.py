@@ -239,6 +239,13 @@ def test_a_damaged_output_counts_only_with_its_row_whole(data):
         assert (row["n"], row["p"]) == (GOOD[program][1][1], GOOD[program][1][3])
 
 
+def test_a_row_whose_rate_is_not_what_its_order_and_time_give():
+    """Cut before its last column, SWP stands where N was, and the time where the rate was."""
+    row = "WRC07R8C48c 211       523008   384     1     2        12788.60"
+    result = verdict(GOOD["zen"][0].replace(f"{row}         7.4578e+03", row))
+    assert result["reason"].startswith(f"N=211 NB=523008 384x1: time or GFLOPS cannot be: {row}")
+
+
 def test_dgemm_line():
     text = "starting\nDGEMM ranks=2 n=6000 gflops_sum=70.125 gflops_min=34.900 gflops_max=35.225\n"
     assert parse_dgemm(text) == {
