@@ -60,6 +60,9 @@ _CHOICES = {
     "heterogeneous": ("weakest", "proportional"),
     "device": ("cpu", "gpu"),
 }
+_DEALING = ("layout", "ranks_per_node", "threads_per_rank", "p", "q")
+"""Options that say how ranks are dealt, which heterogeneous=proportional decides itself."""
+
 OPTIONS = (*_COUNTS, *_NUMBERS, *_CHOICES)
 
 
@@ -131,7 +134,7 @@ class _Sizing:
 
     @property
     def seconds(self) -> float | None:
-        return None if self.gflops is None else flops(self.n) / self.gflops / 1e9 + (self.network or 0.0)
+        return None if self.gflops is None else _seconds(self.n, self.gflops, self.network)
 
     @property
     def expected_gflops(self) -> float | None:
@@ -140,7 +143,16 @@ class _Sizing:
     @property
     def planned(self) -> int:
         """Bytes of the fullest rank with all it needs."""
-        return sum(rank_bytes(self.n, self.nb, self.p, self.q)) + RUNTIME_BYTES_PER_RANK
+        return _rank_total(self.n, self.nb, self.p, self.q)
+
+
+def _rank_total(n: int, nb: int, p: int, q: int) -> int:
+    """Bytes of the fullest rank with all it needs."""
+    return sum(rank_bytes(n, nb, p, q)) + RUNTIME_BYTES_PER_RANK
+
+
+def _seconds(n: int, gflops: float, network: float | None) -> float:
+    return flops(n) / gflops / 1e9 + (network or 0.0)
 
 
 def _options(options: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -170,7 +182,7 @@ def _options(options: Mapping[str, Any] | None) -> dict[str, Any]:
 def _clashes(chosen: Mapping[str, Any]) -> None:
     for one, others in (
         ("layout", ("ranks_per_node", "threads_per_rank")),
-        ("heterogeneous", ("layout", "ranks_per_node", "threads_per_rank", "p", "q")),
+        ("heterogeneous", _DEALING),
     ):
         both = [name for name in others if name in chosen]
         if both and chosen.get(one, "weakest") != "weakest":
@@ -235,13 +247,13 @@ def _size(
     network = _network(hosts, slots, nb, p, q, warnings)
     weakest = min(range(len(hosts)), key=lambda at: (budgets[at], hosts[at].name))
     n = choose_order(
-        lambda n: sum(rank_bytes(n, nb, p, q)) + RUNTIME_BYTES_PER_RANK,
+        lambda n: _rank_total(n, nb, p, q),
         budgets[weakest],
         f"{hosts[weakest].name} gives each of its {slots[weakest]} ranks {mib(budgets[weakest])} "
         f"({share:.0%} of {gib(hosts[weakest].usable_bytes)} usable memory)",
         (nb, p, q),
         chosen,
-        None if gflops is None else lambda n: flops(n) / gflops / 1e9 + (network(n) if network else 0.0),
+        None if gflops is None else lambda n: _seconds(n, gflops, network(n) if network else None),
         warnings,
     )
     return _Sizing(
@@ -325,7 +337,7 @@ def _compare(
     """The sizing that was asked for, what each choice gives up, and the warnings."""
     wanted = chosen.get("heterogeneous", "weakest")
     sizings = {"weakest": (weakest, said)}
-    if not {"layout", "ranks_per_node", "threads_per_rank", "p", "q"} & set(chosen):
+    if not set(_DEALING) & set(chosen):
         proportional = _in_proportion(hosts, chosen)
         if proportional:
             sizings["proportional"] = proportional
@@ -357,17 +369,17 @@ def _in_proportion(hosts: Sequence[Node], chosen: Mapping[str, Any]) -> tuple[_S
         gflops = p * q * (rate or 1.0)
         try:
             n = choose_order(
-                lambda n: sum(rank_bytes(n, nb, p, q)) + RUNTIME_BYTES_PER_RANK,
+                lambda n: _rank_total(n, nb, p, q),
                 budget,
                 "",
                 (nb, p, q),
                 chosen,
-                lambda n: flops(n) / gflops / 1e9,
+                lambda n: _seconds(n, gflops, None),
                 [],
             )
         except HplError:
             return None
-        seconds = flops(n) / gflops / 1e9 + (network_seconds(n, nb, p, q, most, *link) if link else 0.0)
+        seconds = _seconds(n, gflops, network_seconds(n, nb, p, q, most, *link) if link else None)
         return flops(n) / seconds / 1e9, n
 
     dealt = deal_in_proportion(
@@ -442,13 +454,13 @@ def _host_warnings(host: Node, slots: int, planned: int, nodes: int) -> list[str
             f"{host.name}: {host.blas} selected the kernel {host.kernel}, made for {reached} FLOPs a cycle "
             f"where the CPU does {able}; {remedy}"
         )
-    cores = sum(node.get("cores") or 0 for node in host.numa)
-    told = sum(node.get("memory_bytes") or 0 for node in host.numa)
+    cores = sum(node["cores"] for node in host.numa)
+    told = sum(node["memory_bytes"] or 0 for node in host.numa)
     for node in host.numa if told >= host.usable_bytes else ():  # some sandboxes tell a part only
-        memory, part = node.get("memory_bytes"), planned * (node.get("cores") or 0) / max(1, cores)
+        memory, part = node["memory_bytes"], planned * node["cores"] / max(1, cores)
         if memory is not None and memory < part:
             said.append(
-                f"{host.name}: NUMA node {node.get('node')} has {gib(memory)} for the {gib(part)} of its "
+                f"{host.name}: NUMA node {node['node']} has {gib(memory)} for the {gib(part)} of its "
                 "ranks, so some of the matrix is far from its cores; check that its memory slots are filled"
             )
     # a daemon holds pipes and sockets for each rank of its own; mpirun, on the first node, one more a node
@@ -466,7 +478,7 @@ def _described(
 ) -> dict[str, Any]:
     n, hosts = sizing.n, sizing.hosts
     matrix, panels = rank_bytes(n, sizing.nb, sizing.p, sizing.q)
-    per_rank = matrix + panels + RUNTIME_BYTES_PER_RANK
+    per_rank = sizing.planned
     dealt = list(zip(hosts, sizing.slots, sizing.threads))
     layout = chosen.get("layout") or ("ranks" if comparison or set(chosen) & set(_COUNTS[2:]) else "core")
     return {

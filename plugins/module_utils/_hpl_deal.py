@@ -45,11 +45,11 @@ def deal_in_proportion(
     for at, (count, rate, size) in enumerate(zip(cores, rates, memory)):
         kind = count, round(rate or 1.0, 6) if known else 1.0, int(size / MEMORY_STEP)
         kinds.setdefault(kind, []).append(at)
+    least = {kind: min(memory[at] for at in members) for kind, members in kinds.items()}
     best = None
     for speed in _levels(rate * t for count, rate, _size in kinds for t in (1, 2, 4) if t <= count):
         threads = {kind: max(1, math.ceil(speed / kind[1] - 1e-9)) for kind in kinds}
         able = {kind: kind[0] // threads[kind] for kind in kinds}
-        least = {kind: min(memory[at] for at in members) for kind, members in kinds.items()}
         for size in _levels(least[kind] / count for kind, count in able.items() if count):
             slots = {kind: min(count, int(least[kind] / size + 1e-9)) for kind, count in able.items()}
             used = [kind for kind, count in slots.items() if count]

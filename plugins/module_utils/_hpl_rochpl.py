@@ -150,7 +150,7 @@ def _gpus(host: Node, chosen: Mapping[str, Any], warnings: list[str]) -> _Gpus:
 
 def _threads(host: Node, gpus: Sequence[Mapping[str, Any]]) -> int:
     """Cores of the NUMA node of a GPU, divided by its GPUs; the least over all of them."""
-    cores = {node.get("node"): node.get("cores") or 0 for node in host.numa}
+    cores: dict[Any, int] = {node["node"]: node["cores"] for node in host.numa}
     where = [gpu.get("numa_node") for gpu in gpus]
     if where and all(cores.get(node) for node in where):
         return max(1, min(cores[node] // where.count(node) for node in where))

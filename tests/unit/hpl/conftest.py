@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hpl_outputs import ending, one_test
 from hpl_trees import Tree, container, epyc_2s
 
 GIB = 2**30
@@ -26,42 +27,23 @@ def epyc(tmp_path: Path) -> Tree:
     return epyc_2s(tmp_path / "epyc")
 
 
-RULE = "=" * 80 + "\n"
-HEADER = (
-    "T/V                N    NB     P     Q               Time                 Gflops\n" + "-" * 80 + "\n"
-)
+HEADER = "T/V                N    NB     P     Q               Time                 Gflops"
 
 
 def hpl_row(n: int, nb: int, p: int, q: int, seconds: float, gflops: str, residual: str, verdict: str) -> str:
     """One test as HPL 2.3 prints it (the printf formats of HPL_pdtest.c)."""
-    return (
-        RULE
-        + HEADER
-        + f"WR11C2R4{n:12d} {nb:5d} {p:5d} {q:5d} {seconds:18.2f}     {gflops:>18s}\n"
-        + "HPL_pdgesv() start time Thu Nov 12 10:00:00 2026\n\n"
-        + "HPL_pdgesv() end time   Thu Nov 12 10:00:23 2026\n\n"
-        + "-" * 80
-        + f"\n||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)= {residual:>16s} ...... {verdict}\n"
+    row = f"WR11C2R4{n:12d} {nb:5d} {p:5d} {q:5d} {seconds:18.2f}     {gflops:>18s}"
+    row += (
+        "\nHPL_pdgesv() start time Thu Nov 12 10:00:00 2026\n"
+        "\nHPL_pdgesv() end time   Thu Nov 12 10:00:23 2026\n"
     )
-
-
-def hpl_end(passed: int, failed: int = 0, skipped: int = 0) -> str:
-    return (
-        RULE
-        + f"\nFinished {passed + failed + skipped:6d} tests with the following results:\n"
-        + f"         {passed:6d} tests completed and passed residual checks,\n"
-        + f"         {failed:6d} tests completed and failed residual checks,\n"
-        + f"         {skipped:6d} tests skipped because of illegal input values.\n"
-        + "-" * 80
-        + "\n\nEnd of Tests.\n"
-        + RULE
-    )
+    return one_test(HEADER, row, f" {residual:>16s}", verdict)
 
 
 @pytest.fixture
 def hpl_text():
     """Functions that print a row and the end of an HPL run."""
-    return hpl_row, hpl_end
+    return hpl_row, ending
 
 
 @pytest.fixture
